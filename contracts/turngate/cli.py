@@ -33,7 +33,6 @@ TASKS = {
         "matrix": ("turngate_probes.cli.matrix:matrix", "Probe many published releases of an engine."),
         "bisect": ("turngate_probes.cli.matrix:bisect", "Find the release that changed a clause's result."),
         "history": ("turngate_probes.cli.history:history", "Show which release of an engine changed what."),
-        "verify": ("turngate_probes.cli.verify:verify", "Check that an engine resumes its sessions."),
         "report": ("turngate_probes.cli.report:report", "Render reports from saved JSON reports or journals."),
         "explain": ("turngate_probes.cli.explain:explain", "Explain a clause, and what to do if it fails."),
     },
@@ -75,6 +74,7 @@ REPLACED = {
     "reply": "turngate resume",
     "runs": "turngate handles",
     "token": "turngate serve --print-token",
+    "verify": "turngate probe --resume",
     "version": "turngate --version",
 }
 GROUP = "turngate.commands"  # the entry points with which other distributions add commands

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib import metadata
+from pathlib import Path
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from turngate import MachineError, TurngateError, UsageError, load_contract
 from turngate.contract.clauses import NEWEST_SET, Reason
 from turngate.contract.verdict import ClauseResult, Verdict, capability, profile, verdict
 from turngate.files import default_cache
+from turngate.process.copied_values import CopiedValues, copied_values
 from turngate.process.executable import difference, fingerprint, identity
 from turngate.process.probe_results import ProbeResult, save_result
 from turngate_probes.clauses import judge_all
@@ -25,10 +27,10 @@ from turngate_probes.clauses.checks import LEVELS
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.cases import CASES, longest_wait
 from turngate_probes.harness.interrupt import CaseStoppedError, Obstacle
-from turngate_probes.harness.observations import CaseEnd, Observation, Observations, ServerCall
+from turngate_probes.harness.observations import CaseEnd, Observation, Observations, ServerCall, Turn
 from turngate_probes.harness.resource_usage import machine
 from turngate_probes.harness.runner import CaseRunner
-from turngate_probes.harness.sandbox import Sandbox, save_streams
+from turngate_probes.harness.sandbox import Sandbox, save_streams, with_copied
 from turngate_probes.journal import events
 from turngate_probes.journal.journal import Journal, seen_event
 from turngate_probes.probe_settings import ProbeSettings
@@ -145,8 +147,10 @@ class ReleaseProbe:
     """The probe of one release: observes its cases, judges them, and journals both."""
 
     def __init__(self, probe: Probe, release: Release, key: str) -> None:
-        self.probe, self.release, self.key = probe, release, key
-        self.observed = Observations(release.contract)
+        self.probe, self.key = probe, key
+        self._copied = copied_values(release.contract, os.environ) if probe.settings.resume else CopiedValues()
+        self.release = replace(release, contract=with_copied(release.contract, self._copied))
+        self.observed = Observations(self.release.contract)
         self.results: dict[str, ClauseResult] = {}
         self._done = set[str]()
         self._lock = threading.Lock()
@@ -180,9 +184,11 @@ class ReleaseProbe:
             before = fingerprint(executable)
             self.observed.hosts = set()
             self._runner().play(self.release.contract, executable, cases, self)
-            if failed := next((why for why in self.observed.stopped.values() if why.reason is Reason.WRAPPER), None):
+            failed = next((why for why in self.observed.stopped.values() if why.reason is Reason.WRAPPER), None)
+            if failed := failed or self._moved(executable, known):
+                reason = failed.reason or Reason.MACHINE
                 self.probe.journal.add(
-                    events.ReleaseFailed(release=self.key, reason=Reason.WRAPPER, what=failed.text, hint=failed.hint)
+                    events.ReleaseFailed(release=self.key, reason=reason, what=failed.text, hint=failed.hint)
                 )
                 return self._cpu
             self.observed.changed = difference(before, executable)
@@ -199,6 +205,10 @@ class ReleaseProbe:
 
     def saw(self, item: Observation, box: Sandbox) -> None:
         """Save and journal an observation."""
+        if self.probe.settings.resume and isinstance(item, Turn):
+            # other records beside that with the id are explained by the user's settings
+            handle = replace(item.reading.handle, displaced="")
+            item = replace(item, reading=replace(item.reading, handle=handle))
         with self._lock:
             self._cpu += 0.0 if isinstance(item, ServerCall) else item.cpu_seconds
             self.observed.saw(item)
@@ -216,16 +226,27 @@ class ReleaseProbe:
             self._done.add(end.case)
             self._judge(self._done)
 
+    def _moved(self, executable: Path, known: str) -> Obstacle | None:
+        """Return what changed while the two turns of a resume ran, so that they show nothing."""
+        if not self.probe.settings.resume:
+            return None
+        try:
+            what = "" if identity(executable) == known else "the executable was replaced during the probe"
+        except OSError as gone:
+            what = f"the executable is missing: {gone.strerror}"
+        if copied_values(self.release.contract, os.environ) != self._copied:
+            what = "settings of the user changed during the probe"
+        return Obstacle(what, Reason.MACHINE, hint="probe it again") if what else None
+
     def _save(self, finished: events.ReleaseFinished, known: str) -> None:
         """Save the verdict on an executable of this identity for the reference server.
 
         Saves nothing without an executable or a verdict, or if a test that decides about resuming is missing.
         """
-        release, settings = self.release, self.probe.settings
-        verdict, profile, able = finished.verdict, finished.profile, finished.capability
+        release, settings, able = self.release, self.probe.settings, finished.capability
         whole = "hermetic" in LEVELS[settings.level] and not settings.clauses and not self.probe.interrupt.is_set()
         whole = whole and not release.output  # the server uses the default output mode
-        if release.executable is None or verdict in (Verdict.UNANSWERED, None) or not profile or not able or not whole:
+        if release.executable is None or finished.verdict is Verdict.UNANSWERED or not able or not whole:
             return
         save_result(
             ProbeResult(
@@ -233,9 +254,10 @@ class ReleaseProbe:
                 executable=os.path.realpath(release.executable),
                 identity=known,
                 version=release.version,
-                verdict=verdict,
+                contract_version=release.contract.contract_version,
+                settings=self._copied.digest,
+                verdict=finished.verdict,
                 clause_set=NEWEST_SET,
-                profile=profile.kind,
                 capability=able,
                 at=datetime.now(UTC),
                 turngate=metadata.version("turngate"),
@@ -259,10 +281,11 @@ class ReleaseProbe:
 
     def _finished(self, seconds: float) -> events.ReleaseFinished:
         """Weigh the results once; everything later reads the verdict from this event."""
-        results, selected = self.results.values(), bool(self.probe.settings.clauses)
+        results, settings = self.results.values(), self.probe.settings
         # selected clauses say nothing about the whole release
-        able = None if selected else capability(results)
-        weighed = None if selected else verdict(results, recordings_only=self.release.executable is None)
+        able = None if settings.clauses else capability(results)
+        only_recorded = self.release.executable is None
+        weighed = verdict(results, recordings_only=only_recorded) if settings.asked() is None else None
         session = next((t.reading.session for t in self.observed.turns.values() if t.reading.session), None)
         return events.ReleaseFinished(
             release=self.key,

@@ -12,16 +12,19 @@ from turngate.files import default_cache
 from turngate_probes.clauses import CHECKS, with_prerequisites
 from turngate_probes.clauses.checks import LEVELS
 from turngate_probes.clauses.process import EVERYTHING
-from turngate_probes.harness.cases import CASES, Case
+from turngate_probes.harness.cases import CASES, RESUME, Case
 from turngate_probes.server_level.cases import SERVER_CASES
 
 KEPT_JOURNALS = 20
+# what `--resume` tests
+RESUME_CLAUSES = ("handle.present", "handle.place", "resume.accepted", "resume.same-handle", "resume.context-carried")
 
 
 class ProbeSettings(Struct, frozen=True):
     """The settings of a probe: its level, the number of parallel engines, and the folder of sandboxes.
 
-    `clauses` are the only ones to test, with their prerequisites (empty: all). `more` are additional cases.
+    `clauses` are the only ones to test, with their prerequisites (empty: all). `more` are additional cases. `resume`
+    tests only the clauses about resuming, with two turns that have those settings of the user that the contract names.
     """
 
     level: Level
@@ -31,15 +34,19 @@ class ProbeSettings(Struct, frozen=True):
     fail_on: FailOn = FailOn.BROKEN
     clauses: tuple[str, ...] = ()
     more: tuple[Case, ...] = ()
+    resume: bool = False
 
     def asked(self) -> frozenset[str] | None:
         """Return the clauses that are judged, None for all."""
-        return with_prerequisites(self.clauses) if self.clauses else None
+        clauses = RESUME_CLAUSES if self.resume else self.clauses
+        return with_prerequisites(clauses) if clauses else None
 
     def cases(self) -> list[Case]:
         """List the cases to run."""
         if self.level == "live":
             return list(self.more)  # judged as in a hermetic probe, though with a real model
+        if self.resume:
+            return [RESUME]
         cases = [case for case in (*CASES, *SERVER_CASES, *self.more) if case.level in LEVELS[self.level]]
         asked = self.asked()
         if asked is None:

@@ -34,7 +34,7 @@ def _folder(tmp_path: Path) -> Iterator[Path]:
         "probe {0} {1} --clause version.readable --jobs 2",
         "gate {0} --from {1} --clause version.readable",
         "contracts record {0} --case final --into there",
-        "verify {0}",
+        "probe {0} --resume",
         "contracts new acme --path engine/codex --executable codex",
     ],
     ids=lambda words: words.partition(" -")[0],

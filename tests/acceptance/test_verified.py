@@ -110,22 +110,23 @@ def test_a_codex_that_starts_a_fresh_session_is_kept_running(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "engine, name, text, verified, code",
+    "engine, name, text, code",
     [
-        ("claude", ".claude/settings.json", '{"verbose": true}', "proven", 0),
-        ("claude", ".claude/settings.json", '{"viewMode": "verbose"}', "proven", 0),
-        ("qwen", ".qwen/settings.json", '{"general": {"chatRecording": false}}', "refuted", 1),
+        ("claude", ".claude/settings.json", '{"verbose": true}', 0),
+        ("claude", ".claude/settings.json", '{"viewMode": "verbose"}', 0),
+        ("qwen", ".qwen/settings.json", '{"general": {"chatRecording": false}}', 1),
     ],
 )
 def test_the_proof_agrees_with_the_turns_of_the_same_home(
-    engine: str, name: str, text: str, verified: str, code: int, tmp_path: Path
+    engine: str, name: str, text: str, code: int, tmp_path: Path
 ) -> None:
-    """What `turngate verify` says of a user's settings is what `turngate start` and `resume` do with them."""
+    """What `turngate probe --resume` says of a user's settings is what `turngate start` and `resume` do with them."""
     with terminal(engine, tmp_path) as here:
         settings = here.box.home / name
         settings.parent.mkdir(exist_ok=True)
         settings.write_text(text)
-        assert json.loads(here.turngate(FINAL, "verify", "--json", engine).stdout)["status"] == verified
+        report = json.loads(here.turngate(FINAL, "probe", "--resume", "--json", engine).stdout)
+        assert (report["exit_code"], report["releases"][0]["capability"]["supported"]) == (code, code == 0)
         started = here.start(FINAL)
         assert started.returncode == 0, started.stderr
         resumed = here.turngate(FINAL, "resume", *here.data, json.loads(started.stdout)["handle"], "blue")

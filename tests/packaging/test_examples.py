@@ -39,7 +39,7 @@ WHY_NOT = {
     r"turngate probe --pinned$": "it probes every pinned engine: `.ci/run` and `make night` do that in parts",
     r"turngate probe --level live": "it needs an account: tests/probes/cli/test_live.py",
     r"turngate probe --level server": "it takes minutes: `make server` runs it on real engines",
-    r"turngate (probe|contracts record|verify) .*(=/path/to/|iflow=|=\./node_modules)": "the path is a placeholder",
+    r"turngate (probe|contracts record) .*(=/path/to/|iflow=|=\./node_modules)": "the path is a placeholder",
     r"turngate matrix \w+ --versions|turngate bisect|turngate gate": (
         "it asks npm what is published, and takes minutes: tests/probes/matrix and tests/acceptance/test_gate.py"
     ),

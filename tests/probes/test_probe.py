@@ -214,15 +214,15 @@ def left(
         Probe(settings, journal, CaseRunner.of(settings.sandboxes, 2, Interrupt())).run(
             [parse_target(f"codex={executable}")]
         )
-    return last_result(ProbeResult, "codex", executable, default_cache())
+    return last_result(load.contract("codex").at(), executable, "", default_cache())
 
 
 def test_a_finished_probe_leaves_its_verdict(executable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Release, verdict, capability and profile in the saved result are those of the probe."""
+    """Release, verdict and capability in the saved result are those of the probe."""
     result = left(executable, monkeypatch, judging())
     assert result
     assert (result.engine, result.version, result.verdict) == ("codex", "0.169.0", Verdict.COMPATIBLE)
-    assert (result.capability.supported, result.profile) == (True, "resumable")
+    assert result.capability.supported
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,6 @@ def test_only_failures_about_resuming_count_against_it(
     result = left(executable, monkeypatch, judging(**other))
     assert result
     assert (result.verdict, result.capability.supported) == expected
-    assert result.profile == ("resumable" if result.capability.supported else "sticky_process")
 
 
 def test_a_probe_of_a_part_leaves_nothing(executable: Path, monkeypatch: pytest.MonkeyPatch) -> None:

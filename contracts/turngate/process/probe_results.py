@@ -1,7 +1,8 @@
-"""The last probe and the last verification of each executable: small files in the user's cache.
+"""What the last probe of each executable showed: small files in the user's cache.
 
-Readers trust nothing in them: a file with another format, or about another executable, is not a result. A file that a
-newer turngate wrote is none either, and stays as it is. A file without `schema` has version 1.
+A result holds for an executable, a version of its contract, and the settings of the user that the probe ran with.
+Readers trust nothing in a file: one with another format, or about something else, is not a result. A file that a newer
+turngate wrote is none either, and stays as it is.
 """
 
 import functools
@@ -11,61 +12,48 @@ import os
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec.structs import replace
 
-from turngate.contract.clauses import FIRST_SET
+from turngate.contract.engine_contract import EngineContract
 from turngate.contract.verdict import Verdict
 from turngate.decoding import decode
 from turngate.files import keep_newest, read_own, write_atomically
 from turngate.formats import NewerFormatError, version_of
-from turngate.model import EngineResumeCapability, ProfileKind
+from turngate.model import EngineResumeCapability
 from turngate.process.executable import identity
 from turngate.sanitize import bounded
 
-SCHEMA: Final = "turngate.executable-result/1"
+SCHEMA: Final = "turngate.executable-result/2"
 KEPT = 200
 _MAX_BYTES = 16 * 2**10
 _MAX_NEWER = 2**20
 _MAX_DETAIL = 1000
 
 _Word = Annotated[str, msgspec.Meta(max_length=300)]
-_Text = Annotated[str, msgspec.Meta(max_length=2 * _MAX_DETAIL)]
 
 
-class _ExecutableResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """A result for one executable; `identity` distinguishes it from later ones, and `at` has a time zone."""
+class ProbeResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The result of a finished probe; `identity` distinguishes the executable from later ones.
+
+    `settings` distinguishes the values of the user that it ran with (empty: there were none). `verdict` is None if only
+    the clauses about resuming ran, `clause_set` names those that it was given by, and `at` has a time zone.
+    """
 
     engine: _Word
     executable: Annotated[str, msgspec.Meta(max_length=4096)]
     identity: _Word
     version: _Word | None
-    at: Annotated[datetime, msgspec.Meta(tz=True)]
-    turngate: _Word
-    schema: Literal["turngate.executable-result/1"] = SCHEMA
-
-
-class ProbeResult(_ExecutableResult, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The result of a finished probe; `clause_set` names the clauses that the verdict was given by."""
-
-    verdict: Verdict
-    clause_set: _Word = FIRST_SET
-    capability: EngineResumeCapability
-    profile: ProfileKind
-
-
-class Verification(_ExecutableResult, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What two turns showed about resume only, by the contract of that version.
-
-    `settings` distinguishes the user's settings and variables that the turns ran with (empty: there were none).
-    """
-
     contract_version: _Word
     settings: _Word = ""
-    status: Literal["proven", "refuted"]
-    detail: _Text
+    verdict: Verdict | None
+    clause_set: _Word
+    capability: EngineResumeCapability
+    at: Annotated[datetime, msgspec.Meta(tz=True)]
+    turngate: _Word
+    schema: Literal["turngate.executable-result/2"] = SCHEMA
 
 
 class _AnyVersion(msgspec.Struct):
@@ -74,39 +62,43 @@ class _AnyVersion(msgspec.Struct):
     schema: str = SCHEMA
 
 
-_Result = TypeVar("_Result", ProbeResult, Verification)
-_FOLDERS = {ProbeResult: "verdicts", Verification: "verifications"}
-
-
-def save_result(result: ProbeResult | Verification, cache: Path) -> None:
+def save_result(result: ProbeResult, cache: Path) -> None:
     """Replace the previous result and delete the oldest ones of all executables; losing cached results is harmless.
 
-    The result of a newer turngate stays, and the log says so.
+    A result with a verdict on the same executable and release outlasts one without. The result of a newer turngate
+    stays, and the log says so.
     """
-    if isinstance(result, ProbeResult):
-        able = replace(result.capability, detail=bounded(result.capability.detail, _MAX_DETAIL))
-        result = replace(result, capability=able)
-    path = _place(type(result), result.engine, Path(result.executable), cache)
-    if _is_newer(path):
+    able = replace(result.capability, detail=bounded(result.capability.detail, _MAX_DETAIL))
+    result = replace(result, capability=able)
+    path = _place(result.engine, Path(result.executable), result.contract_version, result.settings, cache)
+    last = _read(path)
+    about = (result.identity, result.version)
+    if _is_newer(path) or (not result.verdict and last and last.verdict and (last.identity, last.version) == about):
         return
     with suppress(OSError):
         write_atomically(path, msgspec.json.format(msgspec.json.encode(result)).decode() + "\n", private=True)
         keep_newest(path.parent, KEPT)
 
 
-def last_result(kind: type[_Result], engine: str, executable: Path, cache: Path) -> _Result | None:
+def last_result(contract: EngineContract, executable: Path, settings: str, cache: Path) -> ProbeResult | None:
     """Return the last result of an executable in its current state; None if there is no trustworthy one.
 
     If a newer turngate wrote it, the log says so.
     """
-    path = _place(kind, engine, executable, cache)
-    try:
-        result = decode(read_own(path, _MAX_BYTES), kind)
-        about = (result.engine, result.executable, result.identity)
-        if about == (engine, os.path.realpath(executable), identity(executable)):
-            return result
-    except (OSError, ValueError, RecursionError):
+    path = _place(contract.engine, executable, contract.contract_version, settings, cache)
+    if result := _read(path):
+        found = (result.engine, result.executable, result.contract_version, result.settings, result.identity)
+        with suppress(OSError):
+            asked = (contract.engine, os.path.realpath(executable), contract.contract_version, settings)
+            return result if found == (*asked, identity(executable)) else None
+    else:
         _is_newer(path)
+    return None
+
+
+def _read(path: Path) -> ProbeResult | None:
+    with suppress(OSError, ValueError, RecursionError):
+        return decode(read_own(path, _MAX_BYTES), ProbeResult)
     return None
 
 
@@ -130,7 +122,7 @@ def _tell(path: Path, why: str) -> None:
     logging.getLogger(__name__).warning("the result %s is left alone: %s (%s)", path, why, advice)
 
 
-def _place(kind: type[ProbeResult | Verification], engine: str, executable: Path, cache: Path) -> Path:
+def _place(engine: str, executable: Path, contract_version: str, settings: str, cache: Path) -> Path:
     # an engine's name counts too: version managers link the names of many engines to one program
-    about = f"{engine}\0{os.path.realpath(executable)}"
-    return cache / _FOLDERS[kind] / f"{hashlib.sha256(os.fsencode(about)).hexdigest()[:32]}.json"
+    about = "\0".join((engine, os.path.realpath(executable), contract_version, settings))
+    return cache / "verdicts" / f"{hashlib.sha256(os.fsencode(about)).hexdigest()[:32]}.json"

@@ -52,6 +52,12 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Test the pinned releases, which are installed first, and not what is on PATH.",
 )
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Test only whether sessions can be resumed: two turns, with those of your settings that decide what the "
+    "engine prints and stores.",
+)
 @click.option("--yes", is_flag=True, help="Agree to a live probe without being asked.")
 def probe(
     targets: "list[Target]",
@@ -62,6 +68,7 @@ def probe(
     keep: Path | None,
     clauses: tuple[str, ...],
     pinned: bool,
+    resume: bool,
     yes: bool,
 ) -> int:
     """Test real engines against their contracts, without an account or network access.
@@ -77,6 +84,7 @@ def probe(
     turngate probe codex@0.169.0 --report report.json --report report.html
     turngate probe gemini=./node_modules/.bin/gemini --strict
     turngate probe claude --output stream-json
+    turngate probe codex --resume
     turngate probe --level server codex gemini opencode
     turngate probe --level live codex
 
@@ -105,12 +113,16 @@ def probe(
     is_live, account = level == "live", None
     if is_live and (clauses or keep or not targets):
         raise click.UsageError("--level live needs a target, and can't be combined with --clause or --keep")
+    if resume and (clauses or level != "hermetic"):
+        raise click.UsageError("--resume can't be combined with --level or --clause")
     if level in ("server", "live") and any(target.output for target in targets):
         raise click.UsageError("--output can't be combined with --level server or live")
     only = CLAUSES if is_live else known_clauses(clauses, level)
     if keep and keep.exists() and any(path.is_dir() for path in keep.iterdir()):
         raise click.BadParameter(f"{keep} holds the sandboxes of another probe: name a new folder", param_hint="--keep")
-    settings = ProbeSettings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, fail_on, only)
+    settings = ProbeSettings(
+        level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, fail_on, only, resume=resume
+    )
     asked, skipped = (targets, ()) if targets else _available(output.console, pinned=pinned)
     alone = not asked
     if alone:

@@ -128,6 +128,11 @@ def _main(driver: EngineDriver) -> None:
     driver.resume("elsewhere", first.session, elsewhere)
 
 
+def _resume_once(driver: EngineDriver) -> None:
+    first = driver.start("first", ask(ASK))
+    driver.resume("again", first.session, ask(FINAL, turn_index=2))
+
+
 def _later_minute(driver: EngineDriver) -> None:
     a = driver.start("a-first", ask(ASK))
     driver.until_later_minute(a.finished_at)
@@ -270,6 +275,8 @@ def _deadline(clause_id: str) -> float | None:
     return load.catalogue()[clause_id].deadline
 
 
+# what a probe of resuming alone runs, under the name that the checks look for
+RESUME = Case("main", _resume_once, 2, opens=True)
 # cases that may wait longest come first
 CASES = (
     Case("later-minute", _later_minute, 5, waits=True),

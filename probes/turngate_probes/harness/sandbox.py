@@ -19,10 +19,11 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turngate import ContractError, MachineError
+from turngate import ContractError, EngineContract, MachineError
 from turngate.contract.hermetic import Hermetic
 from turngate.contract.home_and_workspace import Redirect, SetupFile
 from turngate.files import locked
+from turngate.process.copied_values import CopiedValues
 from turngate.process.supplied_files import supplied_root
 from turngate_probes.harness import mcp_server
 from turngate_probes.harness.observations import Observation, ServerCall, Turn
@@ -255,6 +256,22 @@ class Sandbox(Struct, frozen=True):
         for value in sorted(map(os.fsencode, secrets_of(self.account or {})), key=len, reverse=True):
             data = data.replace(value, _HIDDEN.encode())
         return data
+
+
+def with_copied(contract: EngineContract, copied: CopiedValues) -> EngineContract:
+    """Return the contract with values of the user in its sandbox; what keeps a sandbox closed outranks them."""
+    hermetic = contract.hermetic
+    files = {file.path: file for file in hermetic.files}
+    for file in copied.files:
+        parts = [file.content, files[file.path].content] if file.path in files else [file.content]
+        suffix = Path(file.path).suffix
+        # of two texts, the later counts in JSON, while TOML must begin with what is in no table
+        if suffix == ".toml":
+            parts.reverse()
+        content = merged(suffix, *parts) if parts[1:] else file.content
+        files[file.path] = SetupFile(file.path, content)
+    env = {**copied.env, **hermetic.env}
+    return replace(contract, hermetic=replace(hermetic, files=tuple(files.values()), env=env))
 
 
 def merged(suffix: str, present: str, content: str) -> str:

@@ -1,4 +1,4 @@
-"""A probe's result is read back only for its executable, and its file is not trusted."""
+"""A probe's result is read back only for its executable, contract and settings, and its file is not trusted."""
 
 import json
 import os
@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from turngate.contract import load
 from turngate.contract.verdict import Verdict
 from turngate.model import EngineResumeCapability
 from turngate.process import probe_results
@@ -39,12 +41,18 @@ def result(executable: Path, *, engine: str = "codex", detail: str = "resumed") 
         executable=os.path.realpath(executable),
         identity=identity(executable),
         version="0.169.0",
+        contract_version=load.contract(engine).at().contract_version,
         verdict=Verdict.DEGRADED,
+        clause_set="2026-12",
         capability=able,
-        profile="resumable",
         at=datetime(2026, 11, 22, 1, 2, 3, tzinfo=UTC),
         turngate="0.1.0",
     )
+
+
+def last(executable: Path, cache: Path, engine: str = "codex") -> ProbeResult | None:
+    """Return the last result of an executable as an engine, without settings of the user."""
+    return last_result(load.contract(engine).at(), executable, "", cache)
 
 
 def only_file(cache: Path) -> Path:
@@ -55,13 +63,13 @@ def only_file(cache: Path) -> Path:
 
 def test_a_result_is_read_back(executable: Path, cache: Path) -> None:
     """The saved result is read back, by any path of the executable; the last one wins."""
-    assert last_result(ProbeResult, "codex", executable, cache) is None
+    assert last(executable, cache) is None
     save_result(result(executable, detail="before"), cache)
     save_result(result(executable), cache)
     link = executable.with_name("link")
     link.symlink_to(executable)
     for path in (executable, link):
-        assert last_result(ProbeResult, "codex", path, cache) == result(executable)
+        assert last(path, cache) == result(executable)
     assert only_file(cache).stat().st_mode & 0o777 == 0o600
 
 
@@ -70,18 +78,18 @@ def test_other_executables_have_no_part_in_it(executable: Path, cache: Path) -> 
     save_result(result(executable), cache)
     copy = executable.with_name("copy")
     copy.write_text("engine")
-    assert last_result(ProbeResult, "codex", copy, cache) is None
-    assert last_result(ProbeResult, "gemini", executable, cache) is None
+    assert last(copy, cache) is None
+    assert last(executable, cache, "gemini") is None
     executable.write_text("newer")
-    assert last_result(ProbeResult, "codex", executable, cache) is None
+    assert last(executable, cache) is None
     executable.unlink()
-    assert last_result(ProbeResult, "codex", executable, cache) is None
+    assert last(executable, cache) is None
 
 
 def test_a_long_detail_is_cut(executable: Path, cache: Path) -> None:
     """A long detail is cut, so that the file stays small enough to read."""
     save_result(result(executable, detail="é" * 10**6), cache)
-    saved = last_result(ProbeResult, "codex", executable, cache)
+    saved = last(executable, cache)
     assert saved
     assert len(saved.capability.detail) < 1200
 
@@ -94,16 +102,16 @@ def test_the_oldest_are_dropped(executable: Path, cache: Path, monkeypatch: pyte
         # files written in one moment may have the same time
         newest = max((cache / "verdicts").iterdir(), key=lambda path: path.stat().st_mtime_ns)
         os.utime(newest, (i, i))
-    assert last_result(ProbeResult, "codex", executable, cache) is None
-    assert last_result(ProbeResult, "gemini", executable, cache)
-    assert last_result(ProbeResult, "qwen", executable, cache)
+    assert last(executable, cache) is None
+    assert last(executable, cache, "gemini")
+    assert last(executable, cache, "qwen")
 
 
 def test_a_cache_that_can_not_be_written_is_no_error(executable: Path, cache: Path) -> None:
     """An unwritable cache is no error, since it only saves time, and no partial file stays."""
     cache.write_text("a file")
     save_result(result(executable), cache)
-    assert last_result(ProbeResult, "codex", executable, cache) is None
+    assert last(executable, cache) is None
     cache.unlink()
     save_result(result(executable), cache)
     place = only_file(cache)
@@ -151,7 +159,9 @@ def linked(file: Path) -> None:
         changed(identity="other"),
         changed(engine="gemini"),
         changed(executable="/other"),
-        changed(profile="none"),
+        changed(profile="resumable"),
+        changed(contract_version="0.9"),
+        changed(settings="other"),
         changed(turngate="x" * 1000),
         changed(capability={"supported": "yes", "probe_method": "command", "detail": ""}),
         changed(capability={"supported": True, "probe_method": "guess", "detail": ""}),
@@ -164,30 +174,42 @@ def test_a_hostile_file_is_no_result(harm: Callable[[Path], object], executable:
     """A file that is malformed, about another executable, or writable by others is ignored."""
     save_result(result(executable), cache)
     harm(only_file(cache))
-    assert last_result(ProbeResult, "codex", executable, cache) is None
+    assert last(executable, cache) is None
 
 
 def test_a_file_of_somebody_else_is_no_result(executable: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that another user owns is ignored."""
     save_result(result(executable), cache)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    assert last_result(ProbeResult, "codex", executable, cache) is None
+    assert last(executable, cache) is None
 
 
-def test_the_result_of_an_earlier_turngate_is_read(executable: Path, cache: Path) -> None:
-    """A file that version 0.1.0 wrote is a result by the first set of clauses; this text must never change."""
+def test_a_result_holds_for_one_contract_and_these_settings(executable: Path, cache: Path) -> None:
+    """Results by another version of the contract, or with other settings of the user, are kept beside it."""
+    contract, mine = load.contract("codex").at(), result(executable)
+    save_result(mine, cache)
+    changes: dict[str, dict[str, Any]] = {"contract": {"contract_version": "0.9"}, "settings": {"settings": "mine"}}
+    other = {name: replace(mine, **change) for name, change in changes.items()}
+    for one in other.values():
+        save_result(one, cache)
+    assert last(executable, cache) == mine
+    assert last_result(replace(contract, contract_version="0.9"), executable, "", cache) == other["contract"]
+    assert last_result(contract, executable, "mine", cache) == other["settings"]
+    assert last_result(contract, executable, "others", cache) is None
+
+
+def test_the_result_of_an_earlier_turngate_is_none(executable: Path, cache: Path) -> None:
+    """A file of format 1 names no contract; it is replaced by the next result."""
     save_result(result(executable), cache)
     written = """{
         "engine": "codex", "executable": "EXECUTABLE", "identity": "IDENTITY", "version": "0.169.0",
         "at": "2026-11-22T01:02:03Z", "turngate": "0.1.0", "verdict": "degraded",
         "capability": {"supported": true, "probe_method": "command", "detail": "resumed"}, "profile": "resumable"
     }""".replace("EXECUTABLE", os.path.realpath(executable)).replace("IDENTITY", identity(executable))
-    assert json.loads(only_file(cache).read_text()) == json.loads(written)
     only_file(cache).write_text(written)
-    read = last_result(ProbeResult, "codex", executable, cache)
-    assert read == result(executable)
-    assert isinstance(read, ProbeResult)
-    assert read.clause_set == "2026-11"
+    assert last(executable, cache) is None
+    save_result(result(executable), cache)
+    assert last(executable, cache) == result(executable)
 
 
 def test_the_result_of_a_newer_turngate_is_left_alone(
@@ -195,14 +217,14 @@ def test_the_result_of_a_newer_turngate_is_left_alone(
 ) -> None:
     """It is neither used nor replaced; the log says so once, and what to do."""
     save_result(result(executable), cache)
-    changed(schema="turngate.executable-result/2", more="x" * 50_000)(only_file(cache))
+    changed(schema="turngate.executable-result/3", more="x" * 50_000)(only_file(cache))
     newer = only_file(cache).read_bytes()
     for _ in range(2):
-        assert last_result(ProbeResult, "codex", executable, cache) is None
+        assert last(executable, cache) is None
         save_result(result(executable), cache)
     assert only_file(cache).read_bytes() == newer
     (message,) = caplog.messages
-    assert "a newer turngate wrote it: its format is turngate.executable-result/2" in message
+    assert "a newer turngate wrote it: its format is turngate.executable-result/3" in message
     assert f"{only_file(cache)} is left alone" in message
     assert "delete the file" in message
 

@@ -28,6 +28,8 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (("--level", "live"), "--level live needs a target"),
         (("--level", "live", "codex", "--clause", "handle.present"), "can't be combined with --clause or --keep"),
         (("codex", "--jobs", "0"), "'--jobs'"),
+        (("codex", "--resume", "--level", "static"), "--resume can't be combined with --level or --clause"),
+        (("codex", "--resume", "--clause", "handle.present"), "--resume can't be combined with --level or --clause"),
     ],
 )
 def test_a_wrong_question_is_refused_before_anything_runs(

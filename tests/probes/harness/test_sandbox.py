@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.probes import turns as t
+from turngate.contract import load
 from turngate.contract.hermetic import Hermetic
 from turngate.contract.home_and_workspace import SetupFile
 from turngate.errors import ContractError
+from turngate.process.copied_values import copied_values
 from turngate.process.supplied_files import supplied_root
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
-from turngate_probes.harness.sandbox import Sandbox, sandbox, save_streams, secrets_of, sweep
+from turngate_probes.harness.sandbox import Sandbox, sandbox, save_streams, secrets_of, sweep, with_copied
 
 HERMETIC = Hermetic(
     env={"ENGINE_HOME": "{home}/.engine", "HOME": "{home}/own"},
@@ -141,6 +143,18 @@ def test_the_contract_has_the_last_word_on_the_environment(tmp_path: Path) -> No
         env = box.env(HERMETIC, box.work)
         assert env["ENGINE_HOME"] == f"{box.home}/.engine"
         assert env["HOME"] == f"{box.home}/own"
+
+
+def test_what_keeps_it_closed_outranks_settings_of_the_user(tmp_path: Path) -> None:
+    """JSON is merged, and the value of the contract counts."""
+    (tmp_path / ".gemini").mkdir()
+    mine = {"general": {"sessionRetention": {"maxCount": 1}, "enableAutoUpdate": True}}
+    (tmp_path / ".gemini/settings.json").write_text(json.dumps(mine))
+    contract = load.contract("gemini").at()
+    both = with_copied(contract, copied_values(contract, {"HOME": str(tmp_path)}))
+    (own,), (file,) = contract.hermetic.files, both.hermetic.files
+    general = json.loads(file.content).pop("general")
+    assert general == json.loads(own.content)["general"] | {"sessionRetention": {"maxCount": 1}}
 
 
 def test_every_proxy_is_the_backend_but_for_loopback(tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ class Engines:
         simulated = executable is not None and is_simulated(executable)
         verified = self._profiles.verifier.status(engine) if executable else None
         able = self._profiles.known(engine) if engine else None
-        last = last_result(ProbeResult, name, engine.executable, default_cache()) if engine else None
+        last = last_result(contract, engine.executable, "", default_cache()) if engine else None
         return EngineStatus(
             engine=contract.engine,
             title=contract.title,
@@ -246,7 +246,9 @@ class Engines:
         )
 
 
-def _last_probe(last: ProbeResult) -> LastProbe:
+def _last_probe(last: ProbeResult) -> LastProbe | None:
+    if last.verdict is None:  # only its resume was tested
+        return None
     at = f"{last.at:{_TIME}}"
     return LastProbe(last.verdict, last.clause_set, last.version, at, last.capability.supported)
 

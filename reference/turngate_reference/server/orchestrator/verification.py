@@ -1,7 +1,7 @@
-"""Verifies that installed engines can resume, by running `turngate verify` for one engine at a time.
+"""Verifies that installed engines can resume, by running `turngate probe --resume` for one engine at a time.
 
-An engine that was probed or verified before is not run again: the saved result of this executable counts. If the user
-has settings that the contract names, only a verification with these settings does.
+An engine that was probed before is not run again: the saved result of this executable counts. If the user has settings
+that the contract names, only one with these settings does.
 """
 
 import logging
@@ -11,17 +11,18 @@ import threading
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
 
 import msgspec
 
 from turngate import Ended, MachineError, ProcessRequest, Stop, UsageError
+from turngate.contract.clauses import Result
 from turngate.decoding import decode
 from turngate.files import default_cache, overlay_options
+from turngate.model import EngineResumeCapability
 from turngate.process import Stdin, run
 from turngate.process.copied_values import copied_values
 from turngate.process.executable import identity, is_simulated
-from turngate.process.probe_results import ProbeResult, Verification, last_result
+from turngate.process.probe_results import last_result
 from turngate.sanitize import bounded, visible
 from turngate_reference.engine.attempt import InstalledEngine
 
@@ -29,15 +30,22 @@ _log = logging.getLogger(__name__)
 
 
 NICENESS = 10
-# the command itself gives up earlier
-DEADLINE = 240.0
-_LONGEST_OUTPUT = 64 * 2**10
+DEADLINE = 180.0
+_LONGEST_OUTPUT = 2 * 2**20
 _LONGEST_REASON = 500
+_LONGEST_DETAIL = 1000
+_DECIDED, _OPEN = (0, 1), 2  # its exit codes
+# it ends with its standard input: when this server ends, even if it is killed
 _COMMAND = (
     sys.executable,
     "-P",
     "-c",
-    f"import os; os.nice({NICENESS}); from turngate.entry import main; main()",
+    f"""import os, signal
+from turngate_probes.harness.interrupt import at_end_of_input
+os.nice({NICENESS})
+at_end_of_input(lambda: os.kill(os.getpid(), signal.SIGTERM))
+from turngate.entry import main
+main()""",
 )
 _SIMULATED = "the engine is simulated, which proves nothing about the real one"
 
@@ -67,11 +75,35 @@ class Verified(msgspec.Struct, frozen=True):
     at: datetime | None = None
 
 
-class _Printed(msgspec.Struct, frozen=True):
-    """What `turngate verify --json` prints."""
+class _Failed(msgspec.Struct, frozen=True):
+    what: str
+    hint: str
 
-    status: Literal["proven", "refuted", "unproven"]
-    detail: Annotated[str, msgspec.Meta(max_length=4000)]
+
+class _Clause(msgspec.Struct, frozen=True):
+    id: str
+    result: Result
+    detail: str
+
+
+class _Release(msgspec.Struct, frozen=True):
+    capability: EngineResumeCapability | None
+    failed: _Failed | None
+    clauses: tuple[_Clause, ...]
+
+    def why_open(self) -> str:
+        """Return what kept the turns from showing whether the engine resumes."""
+        if self.failed:
+            return f"{self.failed.what} ({self.failed.hint})" if self.failed.hint else self.failed.what
+        wrong = [f"{clause.id}: {clause.detail}" for clause in self.clauses if clause.result is Result.FAIL]
+        wrong += [f"{clause.id}: {clause.detail}" for clause in self.clauses if clause.result is Result.NOT_RUN]
+        return wrong[0] if wrong else "no clause was judged"
+
+
+class _Report(msgspec.Struct, frozen=True):
+    """What is read of the report that `turngate probe --resume --json` prints."""
+
+    releases: tuple[_Release]
 
 
 _OFF = Verified(Status.UNPROVEN, "verification is turned off")
@@ -122,9 +154,8 @@ class Verifier:
     def _run(self, engine: InstalledEngine) -> Verified:
         target = f"{engine.contract.engine}={engine.executable}"
         request = ProcessRequest(
-            (*_COMMAND, *overlay_options(), "verify", "--json", "--until-eof", target),
+            (*_COMMAND, *overlay_options(), "probe", "--resume", "--json", target),
             self._folder,
-            # its standard input closes when this server ends, even if it is killed
             dict(os.environ),
             Stdin.OPEN,
             DEADLINE,
@@ -133,18 +164,20 @@ class Verifier:
         at = datetime.now(UTC)
         try:
             outcome = run(request, stop=self._stop)
-            printed = decode(outcome.stdout, _Printed)
+            (release,) = decode(outcome.stdout, _Report).releases
         except (MachineError, UsageError) as failed:
             return self._failed(target, str(failed), at)
         except ValueError:
+            release = None
+        if release is None or outcome.exit_code not in (*_DECIDED, _OPEN):
             how = (
                 f"exit code {outcome.exit_code}" if outcome.ended is Ended.EXIT else f"timed out after {DEADLINE:.0f} s"
             )
             words = visible(bounded(outcome.stderr.decode("utf-8", "replace").strip(), _LONGEST_REASON), "\n")
-            return self._failed(target, f"turngate verify: {how}" + (f": {words}" if words else ""), at)
-        if printed.status == "proven" and outcome.exit_code != 0:
-            return self._failed(target, f"turngate verify: {printed.status}, but exit code {outcome.exit_code}", at)
-        return Verified(Status(printed.status), printed.detail, at)
+            return self._failed(target, f"turngate probe: {how}" + (f": {words}" if words else ""), at)
+        able = release.capability if outcome.exit_code in _DECIDED else None
+        detail = able.detail if able else release.why_open()
+        return Verified(_status(able) if able else Status.UNPROVEN, bounded(detail, _LONGEST_DETAIL), at)
 
     def _failed(self, target: str, why: str, at: datetime) -> Verified:
         """Return, and log unless the server stops, that a verification could not be run, which proves nothing."""
@@ -163,24 +196,16 @@ def _settings(engine: InstalledEngine) -> str:
 
 
 def _saved(engine: InstalledEngine) -> Verified | None:
-    """Return the saved result of a probe or a verification of this executable, if there is one.
-
-    A probe shows nothing about settings of the user, since it runs without them.
-    """
-    name, cache, settings = engine.contract.engine, default_cache(), _settings(engine)
+    """Return the saved result of a probe of this executable, if there is one."""
+    saved = last_result(engine.contract, engine.executable, _settings(engine), default_cache())
     # one program may serve several releases, with the same file for all of them
-    if (
-        not settings
-        and (probed := last_result(ProbeResult, name, engine.executable, cache))
-        and probed.version == engine.version
-    ):
-        status = Status.PROVEN if probed.capability.supported else Status.REFUTED
-        return Verified(status, f"turngate probe: {probed.capability.detail}", probed.at)
-    saved = last_result(Verification, name, engine.executable, cache)
-    about = (engine.version, engine.contract.contract_version, settings)
-    if saved is None or (saved.version, saved.contract_version, saved.settings) != about:
+    if saved is None or saved.version != engine.version:
         return None
-    return Verified(Status(saved.status), saved.detail, saved.at)
+    return Verified(_status(saved.capability), saved.capability.detail, saved.at)
+
+
+def _status(able: EngineResumeCapability) -> Status:
+    return Status.PROVEN if able.supported else Status.REFUTED
 
 
 def replaced(engine: InstalledEngine) -> str:

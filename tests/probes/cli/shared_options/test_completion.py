@@ -56,7 +56,6 @@ def _cache(tmp_path: Path) -> Path:
         ("turngate bisect codex resume.acc", ["resume.accepted"]),
         ("turngate probe --clause upgrade.res", ["upgrade.resume"]),
         ("turngate contracts record ge", ["gemini"]),
-        ("turngate verify ge", ["gemini"]),
         ("turngate simulate cl", ["claude"]),
         ("turngate start cod", ["codex"]),
         ("turngate start codex co", []),

@@ -341,10 +341,10 @@ def test_the_last_probe_is_listed(cli_env: CliEnv, engines: Engines) -> None:
             executable=os.path.realpath(path),
             identity=identity(path),
             version="0.169.0",
+            contract_version=load.contract("codex").at().contract_version,
             verdict=Verdict.DEGRADED,
             clause_set="2026-12",
             capability=able,
-            profile="resumable",
             at=datetime(2026, 11, 22, 1, 2, 3, tzinfo=UTC),
             turngate="0.1.0",
         ),
@@ -360,7 +360,7 @@ def test_the_last_probe_is_listed(cli_env: CliEnv, engines: Engines) -> None:
     listed = {key: value for key, value in row(engines).items() if key.startswith("verified")}
     assert listed == {
         "verified": "proven",
-        "verified_detail": "turngate probe: ",
+        "verified_detail": "",
         "verified_at": "2026-11-22T01:02:03Z",
     }
     path.touch()

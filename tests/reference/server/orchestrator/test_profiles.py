@@ -1,7 +1,7 @@
 """Tests of how an interactive run will wait: decided by contract, help pages, executable, session store and tests."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from turngate.files import default_cache
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate.process import Stop
 from turngate.process.executable import MARKER, identity
-from turngate.process.probe_results import ProbeResult, Verification, save_result
+from turngate.process.probe_results import ProbeResult, save_result
 from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator.profiles import FAILURES_KEPT, Profiles
 from turngate_reference.server.orchestrator.verification import Status, Verifier, Verify
@@ -64,22 +64,6 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return Place(tmp_path)
 
 
-def verified(engine: InstalledEngine, status: str, **changes: object) -> None:
-    """Save the result of a verification of an executable."""
-    result = Verification(
-        engine=engine.contract.engine,
-        executable=os.path.realpath(engine.executable),
-        identity=engine.identity,
-        version=engine.version,
-        contract_version=engine.contract.contract_version,
-        status=status,  # type: ignore[arg-type]
-        detail="as seen",
-        at=datetime(2026, 11, 23, tzinfo=UTC),
-        turngate="0.1.0",
-    )
-    save_result(structs.replace(result, **changes), default_cache())
-
-
 def probed(engine: InstalledEngine, *, supported: bool, **changes: object) -> None:
     """Save the result of a probe of an executable."""
     able = EngineResumeCapability(supported, "command", "resume.accepted: as seen")
@@ -88,9 +72,10 @@ def probed(engine: InstalledEngine, *, supported: bool, **changes: object) -> No
         executable=os.path.realpath(engine.executable),
         identity=identity(engine.executable),
         version=engine.version,
+        contract_version=engine.contract.contract_version,
         verdict=Verdict.COMPATIBLE,
+        clause_set="2026-12",
         capability=able,
-        profile="resumable",
         at=datetime(2026, 11, 22, tzinfo=UTC),
         turngate="0.1.0",
     )
@@ -276,39 +261,24 @@ def test_a_wish_that_can_not_be_met_is_told(place: Place) -> None:
     assert (profile.kind, profile.reason) == ("resumable", able.detail)
 
 
+@pytest.mark.parametrize("verdict", [Verdict.COMPATIBLE, None])
 @pytest.mark.parametrize("supported, kind", [(True, "resumable"), (False, "sticky_process")])
-def test_the_last_probe_decides(place: Place, supported: bool, kind: str) -> None:  # noqa: FBT001
-    """If this very executable was probed, the reason is the probe's result with its date."""
+def test_the_last_probe_decides(place: Place, supported: bool, kind: str, verdict: Verdict | None) -> None:  # noqa: FBT001
+    """If this very executable was probed, in whole or for its resume, the reason is the result with its date."""
     engine = place.engine()
-    probed(engine, supported=supported)
+    probed(engine, supported=supported, verdict=verdict)
     profile, able = place.choose(engine)
     assert (profile.kind, able.supported) == (kind, supported)
     said = "" if supported else "sessions are not resumed: "
     assert profile.reason == able.detail
-    assert able.detail == f"verified on the wire: {said}turngate probe: resume.accepted: as seen (2026-11-22)"
+    assert able.detail == f"verified on the wire: {said}resume.accepted: as seen (2026-11-22)"
     assert place.profiles.known(engine) == able
 
 
-@pytest.mark.parametrize("status, kind", [("proven", "resumable"), ("refuted", "sticky_process")])
-def test_a_verification_decides_where_nothing_was_probed(place: Place, status: str, kind: str) -> None:
-    """A two-turn verification decides if there is no probe; a probe outranks it."""
-    engine = place.engine()
-    verified(engine, status)
-    profile, _ = place.choose(engine)
-    assert profile.kind == kind
-    assert profile.reason.startswith("verified on the wire: ")
-    assert profile.reason.endswith("as seen (2026-11-23)")
-    probed(engine, supported=status == "refuted")
-    assert place.choose(engine)[0].kind != kind
-
-
-@pytest.mark.parametrize(
-    "leave", [lambda engine: probed(engine, supported=True), lambda engine: verified(engine, "proven")]
-)
-def test_a_simulated_engine_is_never_proven(place: Place, leave: Callable[[InstalledEngine], None]) -> None:
+def test_a_simulated_engine_is_never_proven(place: Place) -> None:
     """A simulated engine's success proves nothing, but its failure counts."""
     engine = place.engine(f"{MARKER.decode()}\n{GOOD}")
-    leave(engine)
+    probed(engine, supported=True)
     assert place.verifier.status(engine).status is Status.UNPROVEN
     profile, _ = place.choose(engine)
     assert profile.kind == "resumable"
@@ -317,19 +287,13 @@ def test_a_simulated_engine_is_never_proven(place: Place, leave: Callable[[Insta
     assert place.verifier.status(engine).status is Status.REFUTED
 
 
-@pytest.mark.parametrize("changes", [{"identity": "other"}, {"version": "0.1.0"}, {"version": None}])
+@pytest.mark.parametrize(
+    "changes", [{"identity": "other"}, {"version": "0.1.0"}, {"version": None}, {"contract_version": "0.9"}]
+)
 def test_a_result_of_another_release_decides_nothing(place: Place, changes: Mapping[str, object]) -> None:
-    """Results of a replaced file, or of another release behind the same file, no longer count."""
+    """Results of a replaced file, of another release behind the same file, or by another contract don't count."""
     engine = place.engine()
     probed(engine, supported=False, **changes)
-    verified(engine, "refuted", **changes)
-    assert place.choose(engine)[0].kind == "resumable"
-
-
-def test_a_verification_by_another_contract_decides_nothing(place: Place) -> None:
-    """A verification by another contract ran other turns, so it doesn't count."""
-    engine = place.engine()
-    verified(engine, "refuted", contract_version="0.9")
     assert place.choose(engine)[0].kind == "resumable"
 
 

@@ -28,19 +28,29 @@ from turngate.model import EngineResumeCapability
 from turngate.process import Stop
 from turngate.process.copied_values import copied_values
 from turngate.process.executable import MARKER, identity
-from turngate.process.probe_results import ProbeResult, Verification, save_result
+from turngate.process.probe_results import ProbeResult, save_result
 from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator import engines, transitions, verification
 from turngate_reference.server.orchestrator.verification import Status, Verified, Verifier, Verify
 from turngate_reference.server.store.database import Store
 from turngate_reference.states import State
 
-PROVEN = '{"status": "proven", "detail": "seen"}'
-REFUTED = '{"status": "refuted", "detail": "forgot"}'
+
+def report(detail: str, failed: str = "", *, able: bool | None = None) -> str:
+    """Return a report of the command; None: whether the engine resumes stayed open."""
+    capability = None if able is None else {"supported": able, "probe_method": "command", "detail": detail}
+    clause = {"id": "resume.accepted", "result": "pass" if able else "not_run", "detail": detail}
+    why = {"reason": "wrapper", "what": failed, "hint": "mend it"} if failed else None
+    return json.dumps({"releases": [{"capability": capability, "failed": why, "clauses": [clause]}]})
+
+
+PROVEN = report("seen", able=True)
+REFUTED = report("forgot", able=False)
+OPEN = report("seen")
 
 
 class Stand:
-    """A stand-in for `turngate verify`: writes its target to the fifo `asked`, and prints what `answer` sends."""
+    """A stand-in for `turngate probe --resume`: writes its target to `asked`, and prints what `answer` gets."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._asked, self._answer = root / "asked", root / "answer"
@@ -114,15 +124,27 @@ def codex(server_env: ServerEnv) -> dict[str, Any]:
     return listed
 
 
-@pytest.mark.parametrize("status", ["proven", "refuted", "unproven"])
-def test_what_the_command_prints_is_known(stand: Stand, tmp_path: Path, status: str) -> None:
+@pytest.mark.parametrize(
+    "printed, code, status, detail",
+    [
+        (PROVEN, 0, "proven", "seen"),
+        (PROVEN, 1, "proven", "seen"),
+        (REFUTED, 1, "refuted", "forgot"),
+        (OPEN, 1, "unproven", "resume.accepted: seen"),
+        (OPEN, 2, "unproven", "resume.accepted: seen"),
+        (report("", "it breaks the sandbox"), 2, "unproven", "it breaks the sandbox (mend it)"),
+    ],
+)
+def test_what_the_command_prints_is_known(
+    stand: Stand, tmp_path: Path, printed: str, code: int, status: str, detail: str
+) -> None:
     """Status, detail and time are known, and the same file is not verified again."""
-    stand.install(f"""print('{{"status": "{status}", "detail": "seen"}}')""")
+    stand.install(f"print({printed!r}); sys.exit({code})")
     verifier, engine = Verifier(Verify.BACKGROUND, tmp_path, Stop()), installed(tmp_path)
     assert verifier.status(engine).status is Status.PENDING
     verifier.verify(engine)
     known = verifier.status(engine)
-    assert (known.status.value, known.detail) == (status, "seen")
+    assert (known.status.value, known.detail) == (status, detail)
     assert known.at
     stand.install("sys.exit('run again')")
     verifier.verify(engine)
@@ -132,12 +154,12 @@ def test_what_the_command_prints_is_known(stand: Stand, tmp_path: Path, status: 
 @pytest.mark.parametrize(
     "code, why",
     [
-        ("sys.exit('no room')", "turngate verify: exit code 1: no room"),
-        ("print('who knows')", "turngate verify: exit code 0"),
-        ('print(\'{"status": "pending", "detail": ""}\')', "turngate verify: exit code 0"),
-        ("print('x' * 100000)", "turngate verify: exit code 0"),
-        ("os.kill(os.getpid(), 9)", "turngate verify: exit code -9"),
-        (f"print({PROVEN!r}); sys.exit(2)", "turngate verify: proven, but exit code 2"),
+        ("sys.exit('no room')", "turngate probe: exit code 1: no room"),
+        ("print('who knows')", "turngate probe: exit code 0"),
+        ("print('{\"releases\": []}')", "turngate probe: exit code 0"),
+        ("print('x' * 2**22)", "turngate probe: exit code 0"),
+        ("os.kill(os.getpid(), 9)", "turngate probe: exit code -9"),
+        (f"print({PROVEN!r}); sys.exit(3)", "turngate probe: exit code 3"),
     ],
 )
 def test_a_command_that_fails_proves_nothing(
@@ -154,7 +176,7 @@ def test_a_command_that_hangs_is_ended(stand: Stand, tmp_path: Path, monkeypatch
     """A verification has a time limit."""
     monkeypatch.setattr(verification, "DEADLINE", 0.1)
     stand.install("time.sleep(600)")
-    assert ruled(tmp_path).detail == "turngate verify: timed out after 0 s"
+    assert ruled(tmp_path).detail == "turngate probe: timed out after 0 s"
 
 
 def test_without_a_command_nothing_is_proven(tmp_path: Path, stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,8 +192,8 @@ def test_the_command_knows_the_engine_and_the_contracts(
     monkeypatch.chdir(tmp_path)
     engine = installed(tmp_path)
     use_overlay(Path("mine"))  # relative to this directory, not to that of the command
-    stand.install("import json; print(json.dumps({'status': 'unproven', 'detail': ' '.join(sys.argv[1:])}))")
-    reported = f"--contracts {tmp_path}/mine verify --json --until-eof codex={tmp_path}/codex"
+    stand.install("sys.exit(' '.join(sys.argv[1:]))")
+    reported = f"turngate probe: exit code 1: --contracts {tmp_path}/mine probe --resume --json codex={tmp_path}/codex"
     (tmp_path / "elsewhere").mkdir()
     try:
         assert ruled(tmp_path / "elsewhere", engine).detail == reported
@@ -227,7 +249,7 @@ def test_a_server_that_ends_ends_its_verification(verifying_env: ServerEnv, stan
     below = psutil.Process().children(recursive=True)
     for process in below:
         with suppress(psutil.NoSuchProcess):
-            assert "verify" not in process.cmdline()
+            assert "--resume" not in process.cmdline()
     assert codex(verifying_env)["verified"] == "pending"
 
 
@@ -291,7 +313,7 @@ def test_an_engine_that_is_not_proven_is_judged_by_the_other_layers(verifying_en
     profile = verifying_env.run(run_id).profile
     assert profile
     assert profile.reason.startswith("session store: ")
-    assert profile.reason.endswith("; not verified on the wire: turngate verify: exit code 0")
+    assert profile.reason.endswith("; not verified on the wire: turngate probe: exit code 0")
 
 
 def test_a_restart_goes_on_waiting(verifying_env: ServerEnv, stand: Stand) -> None:
@@ -392,11 +414,10 @@ def test_a_saved_proof_holds_for_the_same_settings_alone(
     stand.install(f"print({PROVEN!r})")
     engine = installed(tmp_path, "claude")
     about: dict[str, Any] = {"engine": "claude", "executable": str(engine.executable), "identity": engine.identity}
-    about |= {"version": None, "at": datetime.now(UTC), "turngate": "1"}
+    about |= {"version": None, "contract_version": engine.contract.contract_version, "clause_set": "2026-12"}
+    about |= {"at": datetime.now(UTC), "turngate": "1"}
     able = EngineResumeCapability(supported=False, probe_method="command", detail="forgot")
-    save_result(
-        ProbeResult(**about, verdict=Verdict.BROKEN, capability=able, profile="sticky_process"), default_cache()
-    )
+    save_result(ProbeResult(**about, verdict=Verdict.BROKEN, capability=able), default_cache())
     verifier = Verifier(Verify.BACKGROUND, tmp_path, Stop())
     assert verifier.status(engine).status is Status.REFUTED
     (tmp_path / ".claude").mkdir()
@@ -405,17 +426,28 @@ def test_a_saved_proof_holds_for_the_same_settings_alone(
     assert verifier.is_pending(engine)
     verifier.verify(engine)
     assert verifier.status(engine).status is Status.PROVEN
-    saved = Verification(
-        **about,
-        contract_version=engine.contract.contract_version,
-        settings=copied_values(engine.contract, os.environ).digest,
-        status="refuted",
-        detail="saved",
-    )
-    save_result(saved, default_cache())
-    assert verifier.status(engine).detail == "saved"
+    settings = copied_values(engine.contract, os.environ).digest
+    save_result(ProbeResult(**about, settings=settings, verdict=None, capability=able), default_cache())
+    assert verifier.status(engine).detail == "forgot"
     mine.write_text('{"viewMode": "default"}')
     assert verifier.is_pending(engine)
+
+
+@pytest.mark.long
+def test_the_command_ends_with_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When its standard input ends, as that of a killed server does, the command ends its engine and saves nothing."""
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
+    executable = probes.install(tmp_path / "bin", "meets-tester")
+    os.mkfifo(tmp_path / "bin" / "meeting")
+    command = (*verification._COMMAND, "probe", "--resume", "--json", f"codex={executable}")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        pid = int((tmp_path / "bin" / "meeting").read_text())
+        out, _ = process.communicate()
+    (release,) = json.loads(out)["releases"]
+    assert (process.returncode, release["capability"]) == (130, None)
+    assert not list((tmp_path / "cache").glob("verdicts/*"))
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 @pytest.mark.long
