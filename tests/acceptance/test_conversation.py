@@ -136,9 +136,10 @@ def test_a_served_run_is_answered_and_continued_at_the_terminal(table: Table) ->
     with table.served() as url:
         path = table.ask(url, f"Ask me {marks[0]}")
         handle = path[-8:]
-        (line,) = table.type("handles").stdout.splitlines()
+        line, *question = table.type("handles").stdout.splitlines()
         assert line.startswith(handle)
         assert " waiting for you " in f"{line} "
+        assert any(f"resume {handle} MESSAGE" in line for line in question)
         session = call(url + path)["engine_session_handle"]
         backend.script(final(colour="blue"))
         table.type("resume", handle, f"blue {marks[1]}")

@@ -49,9 +49,14 @@ class StreamJsonSimulation(Struct, frozen=True):
     after_refusal: Whether the agent answers after a refused call, or the turn ends without text.
     denied: The {result} of a refused call: {reason} is the client's.
     nobody: The {result} of a call that nobody can permit.
+    partial: Sent before `answered` if its option is given.
+    partial_end: Sent after the first of `answered` in this case.
+    partial_option: The option that asks for `partial`.
     answered: Sent at the end of a turn: {text}.
     failed: Sent instead if the backend failed: {error}, {status}.
     interrupted: Sent instead if the client interrupted the turn.
+    hooks: Hook event -> the fields of its input, in addition to those of each event.
+    hook_input: The fields of the input of each hook event.
     lost: How it refuses to resume.
     """
 
@@ -73,7 +78,12 @@ class StreamJsonSimulation(Struct, frozen=True):
     nobody: Text = "the user declined"
     denial: Record = field(default_factory=dict)
     after_refusal: Literal["answers", "ends"] = "answers"
+    partial: Records = ()
+    partial_end: Records = ()
+    partial_option: Flag | None = None
     interrupted: Records = ()
+    hooks: Mapping[str, Record] = field(default_factory=dict)
+    hook_input: Record = field(default_factory=dict)
 
 
 class AppServerSimulation(Struct, frozen=True):

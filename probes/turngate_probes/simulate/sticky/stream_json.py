@@ -1,9 +1,14 @@
-"""Messages and control requests as JSON objects, with the records that the simulation describes."""
+"""Messages and control requests as JSON objects, with the records that the simulation describes.
 
-from collections.abc import Iterable
+The hooks that a client registers, which the engine runs on its events.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Never
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from turngate import NotFoundError
@@ -17,7 +22,46 @@ from turngate_probes.simulate.sticky.message_queue import Message
 from turngate_probes.simulate.sticky.sticky_client import CancelledTurn
 from turngate_probes.simulate.sticky.tool_calls import changed, slots_of
 
-DENY = "deny"
+ASK, DENY = "ask", "deny"
+
+
+class HookDecision(Struct, frozen=True):
+    """What hooks decide about a tool call: `allow`, `deny` or `ask`; None leaves it open."""
+
+    decision: str | None = None
+    reason: str = ""
+
+
+class Hooks:
+    """Hooks by event, as a client registers them; `call` runs the one of an id and returns what it says."""
+
+    def __init__(self, call: Callable[[str, Message], Message]) -> None:
+        self.registered: Message = {}
+        self._call = call
+
+    def run(self, name: str, event: Message, tool: str = "") -> HookDecision:
+        """Run the hooks of an event that match a tool, and return the first decision."""
+        verdict = HookDecision()
+        for callback in self._matching(name, tool):
+            decided = _verdict(self._call(callback, event))
+            verdict = verdict if verdict.decision else decided
+        return verdict
+
+    def _matching(self, name: str, tool: str) -> Iterator[str]:
+        for matcher in self.registered.get(name) or ():
+            pattern = matcher.get("matcher")
+            if not pattern or pattern == "*" or re.fullmatch(pattern, tool):
+                yield from matcher.get("hookCallbackIds") or ()
+
+
+def _verdict(reply: Message) -> HookDecision:
+    """Read a decision about a tool, or the older form that blocks."""
+    specific = reply.get("hookSpecificOutput")
+    if isinstance(specific, dict) and specific.get("permissionDecision"):
+        return HookDecision(specific["permissionDecision"], specific.get("permissionDecisionReason") or "")
+    if reply.get("decision") == "block":
+        return HookDecision(DENY, reply.get("reason") or "")
+    return HookDecision()
 
 
 class SimulatedStreamJson(StickyEngine):
@@ -32,6 +76,7 @@ class SimulatedStreamJson(StickyEngine):
         self._forced = OTHER_MODE if self.faults.wrong_mode else None
         approval = self.contract.sticky.interactive
         self._mode = self.start.mode or self.simulation.sticky.starts_in or (approval.mode if approval else None)
+        self.hooks = Hooks(self._call_hook)
         self._changed: Message = {}
         self._reason = DECLINED
         self._denials: list[Message] = []
@@ -71,15 +116,20 @@ class SimulatedStreamJson(StickyEngine):
         if done is None:
             self._print(self.records.called, slots)
         elif done:
+            self._run_hooks("PostToolUse", slots, call.tool)
             self._print(self.records.done, {**slots, "result": fill(self.records.success, slots)})
         else:
             self._denials += [fill_all(self.records.denial, slots)] if self.refused else []
             self._print(self.records.refused, {**slots, "result": result})
 
     def permitted(self, call: Called) -> tuple[Called, str | None]:
-        """Let the user decide, who may change the arguments."""
+        """Let the client's hooks decide, or else the user, who may change the arguments."""
         slots = self._slots(call)
-        if self.approval == "act" or self.faults.acts_unasked:
+        verdict = self._run_hooks("PreToolUse", slots, call.tool)
+        asks = verdict.decision == ASK or (verdict.decision is None and self.approval != "act")
+        if verdict.decision == DENY:
+            return call, verdict.reason
+        if not asks or self.faults.acts_unasked:
             return call, None
         if self.approval == "refuse":
             return call, str(fill(self.records.nobody, slots))
@@ -115,9 +165,8 @@ class SimulatedStreamJson(StickyEngine):
             case "set_model":
                 self.model = str(request.get("model") or self.start.model)
                 answer = replace(answer, response={"model": self.model})
-            case "initialize" if request.get("hooks"):
-                answer = replace(answer, subtype="error", error="the simulation runs no hooks")
             case "initialize":
+                self.hooks.registered = dict_at(request, "hooks")
                 answer = replace(answer, response=fill_all(self.records.initialized, self._slots()))
             case str() as known if known in self.records.controls:
                 answer = replace(answer, response=fill_all(self.records.controls[known], self._slots()))
@@ -132,6 +181,7 @@ class SimulatedStreamJson(StickyEngine):
         self._denials = []
         end: str | Failed | None = None
         with suppress(CancelledTurn):
+            self._run_hooks("UserPromptSubmit", {**self._slots(), "text": prompt})
             self._print(self.records.started, self._slots())
             end = self.turn(prompt)
         slots = {**self._slots(), "text": end}
@@ -140,7 +190,11 @@ class SimulatedStreamJson(StickyEngine):
         elif isinstance(end, Failed):
             self._print(self.records.failed, {**slots, "error": end.error, "status": end.status})
         else:
-            self._print(self.records.answered, slots)
+            partial = self.records.partial_option in self.start.options
+            *reported, last = self.records.answered
+            self._print((*self.records.partial, *reported, *self.records.partial_end) if partial else reported, slots)
+            self._run_hooks("Stop", slots)
+            self._print([last], slots)
         self.turn_told()
 
     def _lose(self, handle: str) -> Never:
@@ -150,6 +204,20 @@ class SimulatedStreamJson(StickyEngine):
         self._print(lost.records, slots)
         self.world.write("stderr", str(fill(lost.stderr, slots)).encode())
         raise SystemExit(lost.exit_code)
+
+    def _call_hook(self, callback: str, event: Message) -> Message:
+        """Run a hook of the client, and return what it says."""
+        about = {"callback_id": callback, "input": event, "tool_use_id": event.get("tool_use_id")}
+        number, request = self._requested({"subtype": "hook_callback", **about})
+        self.client.write(request)
+        return dict_at(dict_at(self.client.wait_for([number]), "response"), "response")
+
+    def _run_hooks(self, name: str, slots: Slots, tool: str = "") -> HookDecision:
+        """Run the client's hooks of an event, if the engine has such an event."""
+        if name not in self.records.hooks:
+            return HookDecision()
+        event = {**self.records.hook_input, "hook_event_name": name, **self.records.hooks[name]}
+        return self.hooks.run(name, fill_all(event, slots), tool)
 
     def _requested(self, request: Message) -> tuple[str, Message]:
         number = str(fill("{uuid}", {}))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from turngate import EngineContract, MachineError, Mode
+from turngate import ContractError, EngineContract, MachineError, Mode
 from turngate.contract.session_ids import unsafe
 from turngate.process.session_store import session_exists, store_is_there
 from turngate_reference.engine.attempt import InstalledEngine, contract_for
@@ -46,11 +46,16 @@ def engine_to_resume(run: Run, find: Callable[[str], InstalledEngine]) -> Instal
 
 
 def with_session(run: Run, error: RunError) -> RunError:
-    """Return why a run failed, with whether its session is intact and the run can go on in it."""
+    """Return why a run failed, with whether its session is intact and the run can go on in it.
+
+    Nothing is raised, since the run has ended: where its contract can't be read now, nobody knows.
+    """
     if run.execution_mode is not Mode.INTERACTIVE or not run.is_resumable:
         return error
     try:
         is_there = check_session(run, contract_for(run.engine, run.engine_version))
+    except ContractError:
+        return replace(error, session_intact=None, can_continue=False)
     except ObstacleError as obstacle:
         return replace(error, session_intact=False if obstacle.is_final else None, can_continue=False)
     return replace(error, session_intact=is_there or None, can_continue=True)

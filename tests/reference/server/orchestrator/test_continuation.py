@@ -10,8 +10,14 @@ from tests.reference.server_env import ASK, ServerEnv
 from turngate import NotInstalledError
 from turngate.contract import load
 from turngate_reference.engine.attempt import InstalledEngine
-from turngate_reference.server.orchestrator.continuation import ObstacleError, check_session, engine_to_resume
+from turngate_reference.server.orchestrator.continuation import (
+    ObstacleError,
+    check_session,
+    engine_to_resume,
+    with_session,
+)
 from turngate_reference.server.store.runs import Recovery, Run
+from turngate_reference.states import RunError, RunErrorCode
 
 CODEX = load.contract("codex").at("0.169.0")
 
@@ -75,3 +81,10 @@ def test_a_run_without_a_session_that_can_be_passed_on_is_over(run: Run, session
         "SESSION_RESUME_FAILED",
         True,
     )
+
+
+def test_a_run_ends_though_its_contract_can_not_be_read(run: Run) -> None:
+    """Nobody knows then whether its session is intact, and the run has still failed with its own error."""
+    failed = RunError(RunErrorCode.ENGINE_FAILED, "exit code 1")
+    ended = with_session(replace(run, engine="gone"), failed)
+    assert ended == replace(failed, session_intact=None, can_continue=False)
