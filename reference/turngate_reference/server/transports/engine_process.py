@@ -105,18 +105,26 @@ class EngineProcess:
             proof = cleanup.enter_context(GuardProof(guards.proof)) if guards.proof else None
             self._process = self._tree.start(command, request.cwd, {**env, **(proof.env if proof else {})}, stdin=True)
             self.pid = self._process.pid
-            self.started_at = start_time(self.pid)
-            if proof:
-                self._await(proof)
+            try:
+                self.started_at = start_time(self.pid)
+                if proof:
+                    self._await(proof)
+            except BaseException:  # such as no free file descriptor; nobody else knows of the process
+                self._abandon()
+                raise
+
+    def _abandon(self) -> None:
+        """End the process before anybody talks to it."""
+        self.hurry()
+        self.end()
+        for stream in filter(None, (self._process.stdin, self._process.stdout, self._process.stderr)):
+            stream.close()
 
     def _await(self, proof: GuardProof) -> None:
-        """Return once the process has proved that it is guarded; if it doesn't, end it and raise RefusedError."""
+        """Return once the process has proved that it is guarded; RefusedError if it doesn't."""
         guard = proof.wait(lambda: _has_exited(self.pid))
         if guard is None:
             why = "exited" if _has_exited(self.pid) else "did not go on"
-            self.end()
-            for stream in filter(None, (self._process.stdin, self._process.stdout, self._process.stderr)):
-                stream.close()
             raise unguarded(str(self.request.executable), f"{why} before its guard had an effect")
         os.close(guard)
 

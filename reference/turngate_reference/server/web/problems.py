@@ -11,7 +11,7 @@ import msgspec
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from turngate import MachineError, UsageError
+from turngate import ContractError, MachineError, UsageError
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.web import openapi
 
@@ -75,6 +75,8 @@ def machine_error(error: BaseException | None) -> tuple[str, str]:
     match error:
         case MachineError() | UsageError():
             why, hint = error.what, error.hint
+        case ContractError():
+            why = str(error)
         case sqlite3.OperationalError():
             why = f"the database is not available right now: {error}"
         case OSError() if error.errno in _FULL:

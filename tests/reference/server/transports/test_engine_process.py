@@ -1,3 +1,4 @@
+import errno
 import json
 import logging
 import os
@@ -12,6 +13,7 @@ from tests.probes.simulate.played import at_known_release
 from tests.reference.server.transports.stage import ReceivedEvents, Stage, contract, one_of_them
 from turngate.contract.launch import PermissionMode
 from turngate.process import guard_proof, is_alive
+from turngate_reference.server.transports import engine_process
 from turngate_reference.server.transports.events import Gone, Lost, Opened
 
 AT_ONCE = 15.0  # seconds; no deadline ends so early, and no machine is so busy
@@ -85,6 +87,22 @@ def test_a_process_that_lost_its_guard_gets_nothing(stage: Stage, monkeypatch: p
     assert "before its guard had an effect, so it got no prompt" in received.until(Lost).detail
     received.until(Gone)
     assert not (stage.folder / "run/protocol").exists()
+
+
+def test_a_process_that_can_not_be_noted_is_ended(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a free descriptor its start time is unknown, so nobody could find it later."""
+    started = []
+
+    def unknown(pid: int) -> float:
+        started.append(pid)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(engine_process, "start_time", unknown)
+    received = stage.open(contract("acp"))
+    assert "Too many open files" in received.until(Lost).detail
+    received.until(Gone)
+    assert started
+    assert not any(map(is_alive, started))
 
 
 def test_a_process_is_not_reaped_by_the_watch(stage: Stage) -> None:

@@ -7,6 +7,7 @@ import pytest
 from tests.reference import cli_env as d
 from tests.reference.caller import Caller, problem_flaws
 from tests.reference.server_env import ServerEnv
+from turngate import ContractError
 
 
 def test_a_locked_database_changes_nothing(
@@ -46,6 +47,18 @@ def test_a_failing_machine_is_told_as_such(caller: Caller, monkeypatch: pytest.M
     monkeypatch.setattr(caller.core.engines, "every", _full)
     answer = caller.get("/v1/engines")
     assert (answer.status, answer.json["code"]) == (503, "STORE_UNAVAILABLE")
+
+
+def _unreadable(*_: object, **__: object) -> None:
+    raise ContractError("can't be read: Too many open files", "engines/codex.yaml")
+
+
+def test_a_contract_that_can_not_be_read_is_told_as_such(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be readable later, and the answer names the file."""
+    monkeypatch.setattr(caller.core.engines, "every", _unreadable)
+    answer = caller.get("/v1/engines")
+    assert (answer.status, answer.json["code"]) == (503, "STORE_UNAVAILABLE")
+    assert answer.json["detail"] == "engines/codex.yaml: can't be read: Too many open files"
 
 
 def _full(*_: object, **__: object) -> None:
