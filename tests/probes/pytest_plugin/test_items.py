@@ -12,7 +12,7 @@ pytestmark = pytest.mark.long
 
 pytest_plugins = ["pytester"]
 
-STATIC = ("version.readable", "help.surface")
+STATIC = tuple(clause.id for clause in catalogue().at_level("static"))
 
 
 @pytest.fixture(name="alone")

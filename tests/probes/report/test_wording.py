@@ -9,6 +9,7 @@ from msgspec import structs
 from tests.probes.report import journals as j
 from tests.probes.report import samples
 from tests.probes.report.samples import EVERY
+from turngate.contract.load import catalogue
 from turngate_probes.journal.events import Event
 from turngate_probes.report import FORMATS
 from turngate_probes.report.github import annotations
@@ -72,14 +73,14 @@ def test_a_time_is_written_as_people_say_it(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-STATIC = [j.clause(name) for name in ("version.readable", "help.surface")]
+STATIC = [j.clause(clause.id) for clause in catalogue().at_level("static")]
 
 
 @pytest.mark.parametrize(
     "fields, events",
     [
         ({"level": "static"}, STATIC),
-        ({"clauses": ("help.surface", "version.readable")}, STATIC),
+        ({"clauses": tuple(event.id for event in STATIC)}, STATIC),
         ({}, [j.failed()]),
     ],
 )
