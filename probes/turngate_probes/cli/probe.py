@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
-from turngate.cli import UNANSWERED
+from turngate.cli import UNANSWERED, given_as
 from turngate.contract.clauses import Level
 from turngate_probes.cli.shared_options import (
     clause_option,
@@ -21,9 +22,25 @@ from turngate_probes.report import FORMATS
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from turngate.contract.verdict import FailOn
     from turngate_probes.journal.events import SkippedEngine
     from turngate_probes.releases.target import Target
     from turngate_probes.report.publish import Printer
+
+
+class ProbeOptions(Struct, frozen=True, kw_only=True):
+    """What `probe` was given; the options are described on its help page."""
+
+    targets: "list[Target]"
+    level: Level
+    jobs: int | None
+    output: "Printer"
+    fail_on: "FailOn"
+    keep: Path | None
+    clauses: tuple[str, ...]
+    pinned: bool
+    resume: bool
+    yes: bool
 
 
 @click.command()
@@ -59,18 +76,8 @@ if TYPE_CHECKING:
     "engine prints and stores.",
 )
 @click.option("--yes", is_flag=True, help="Agree to a live probe without being asked.")
-def probe(
-    targets: "list[Target]",
-    level: Level,
-    jobs: int | None,
-    output: "Printer",
-    fail_on: Any,
-    keep: Path | None,
-    clauses: tuple[str, ...],
-    pinned: bool,
-    resume: bool,
-    yes: bool,
-) -> int:
+@given_as(ProbeOptions)
+def probe(options: ProbeOptions) -> int:
     """Test real engines against their contracts, without an account or network access.
 
     TARGET is ENGINE (the one on PATH, else the pinned release), ENGINE@VERSION (installed from npm or PyPI
@@ -110,41 +117,58 @@ def probe(
     from turngate_probes.report.publish import publish
     from turngate_probes.report.release_view import view
 
-    is_live, account = level == "live", None
-    if is_live and (clauses or keep or not targets):
-        raise click.UsageError("--level live needs a target, and can't be combined with --clause or --keep")
-    if resume and (clauses or level != "hermetic"):
-        raise click.UsageError("--resume can't be combined with --level or --clause")
-    if level in ("server", "live") and any(target.output for target in targets):
-        raise click.UsageError("--output can't be combined with --level server or live")
-    only = CLAUSES if is_live else known_clauses(clauses, level)
-    if keep and keep.exists() and any(path.is_dir() for path in keep.iterdir()):
-        raise click.BadParameter(f"{keep} holds the sandboxes of another probe: name a new folder", param_hint="--keep")
+    _check(options)
+    is_live, account = options.level == "live", None
+    only = CLAUSES if is_live else known_clauses(options.clauses, options.level)
     settings = ProbeSettings(
-        level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, fail_on, only, resume=resume
+        options.level,
+        options.jobs or default_jobs(),
+        sandboxes_path(options.keep),
+        options.keep is not None,
+        options.fail_on,
+        only,
+        resume=options.resume,
     )
-    asked, skipped = (targets, ()) if targets else _available(output.console, pinned=pinned)
+    asked: list[Target] = options.targets
+    skipped: tuple[SkippedEngine, ...] = ()
+    if not asked:
+        asked, skipped = _available(options.output.console, pinned=options.pinned)
     alone = not asked
     if alone:
-        asked, skipped = _recorded(level, skipped)
-    if pinned:
+        asked, skipped = _recorded(options.level, skipped)
+    if options.pinned:
         asked = [of_pin(target) for target in asked]
     subjects: Sequence[Target | Release] = asked
     with ExitStack() as stack:
         stack.enter_context(adopting_orphans())
         if is_live:
             # a signal during the question ends the command too
-            subjects = stack.enter_context(consented(asked, yes=yes))
+            subjects = stack.enter_context(consented(asked, yes=options.yes))
             settings, account = replace(settings, jobs=1, more=(steps(),)), dict(os.environ)
         runner = CaseRunner.of(settings.sandboxes, settings.jobs, Interrupt(), keep=settings.keep, account=account)
-        path, listener = journal_path(keep), stack.enter_context(live(output.progress, runner.interrupt))
+        path = journal_path(options.keep)
+        listener = stack.enter_context(live(options.output.progress, runner.interrupt))
         journal = stack.enter_context(closing(Journal(path, [listener])))
         stack.enter_context(interrupting(runner.interrupt.set))
         Probe(settings, journal, runner).run(subjects, skipped, only_recordings=alone)
-    code = publish(view(build(read(path))), output, path)
+    code = publish(view(build(read(path))), options.output, path)
     if alone and code == UNANSWERED:
         raise nothing_installed()
     return code
+
+
+def _check(options: ProbeOptions) -> None:
+    """click.UsageError if options contradict each other, or --keep names the folder of another probe."""
+    if options.level == "live" and (options.clauses or options.keep or not options.targets):
+        raise click.UsageError("--level live needs a target, and can't be combined with --clause or --keep")
+    if options.resume and (options.clauses or options.level != "hermetic"):
+        raise click.UsageError("--resume can't be combined with --level or --clause")
+    if options.level in ("server", "live") and any(target.output for target in options.targets):
+        raise click.UsageError("--output can't be combined with --level server or live")
+    if options.keep and options.keep.exists() and any(path.is_dir() for path in options.keep.iterdir()):
+        raise click.BadParameter(
+            f"{options.keep} holds the sandboxes of another probe: name a new folder", param_hint="--keep"
+        )
 
 
 def _available(console: "Console", *, pinned: bool) -> "tuple[list[Target], tuple[SkippedEngine, ...]]":
