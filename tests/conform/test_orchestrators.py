@@ -9,7 +9,6 @@ from typing import TypeGuard
 import pytest
 
 from tests.conform.orchestrators.catalogue import CORRECT, STREAM, TEXT, Wrong, wrong
-from tests.tables import each
 from turngate import load_contract
 from turngate_probes.conform.catalogue import rules, scenarios
 from turngate_probes.conform.conform_report import Conformance, ConformReport, ScenarioResult
@@ -87,7 +86,7 @@ def test_a_correct_orchestrator_keeps_every_rule(reports: Reports, name: str) ->
     assert (len(report.results), report.verdict, report.exit_code) == (len(scenarios()), Conformance.CONFORMS, 0)
 
 
-@each("mistake", wrong(), shown=lambda mistake: mistake.id)
+@pytest.mark.parametrize("mistake", wrong(), ids=lambda mistake: mistake.id)
 def test_a_wrong_orchestrator_breaks_its_rule(reports: Reports, mistake: Wrong) -> None:
     """It breaks that rule in its scenarios, and otherwise only what follows from its mistake."""
     report = reports[mistake.id].result()
