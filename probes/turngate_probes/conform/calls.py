@@ -142,7 +142,11 @@ def calls(folder: Path) -> tuple[EngineCall, ...]:
 
 def last_noted(folder: Path) -> float | None:
     """Return when a call of a run last noted something, in seconds since 1970; None if there was no call."""
-    return max((file.stat().st_mtime for file in (folder / CALLS).rglob("*")), default=None)
+    noted = []
+    for file in (folder / CALLS).rglob("*"):
+        with suppress(FileNotFoundError):  # it got its final name just now
+            noted.append(file.stat().st_mtime)
+    return max(noted, default=None)
 
 
 def _call(folder: Path) -> EngineCall:

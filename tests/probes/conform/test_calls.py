@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from turngate_probes.conform.calls import CallRecord, Started, calls
+from turngate_probes.conform.calls import CALLS, CallRecord, Started, calls, last_noted
 
 STARTED = Started(1, ("exec",), "/work", ("HOME",), "pipe", 5.0, "turn", prompt="hi")
 
@@ -52,3 +52,11 @@ def test_the_text_of_a_process_is_in_its_messages(tmp_path: Path) -> None:
     assert call.text is not None
     assert 'a "b"\nä' in call.text
     assert "noise" not in call.text
+
+
+def test_a_file_that_gets_its_final_name_meanwhile_is_no_error(tmp_path: Path) -> None:
+    """A link to nothing is listed, too, and has no time."""
+    call = tmp_path / CALLS / "1"
+    call.mkdir(parents=True)
+    (call / "end.json.tmp").symlink_to(call / "gone")
+    assert last_noted(tmp_path) == call.stat().st_mtime
