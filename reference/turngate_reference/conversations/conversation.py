@@ -123,7 +123,7 @@ class Conversations(Struct, frozen=True):
 
                 with served.opened(self.data, record) as run:
                     if run.is_kept:
-                        return run.send(message)
+                        return SentReply(*run.send(message))
                     if run.waits:
                         record, done, news, unsaved = run.reply(message, self.on_text, self.stop, self.safe)
                         tried = Attempted(record, done, _is_other_session(done, record.session.value), news, unsaved)

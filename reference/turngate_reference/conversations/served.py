@@ -14,7 +14,6 @@ from msgspec.structs import replace as changed
 from turngate import EngineContract, MachineError, Mode, NotFoundError, Stop, UsageError
 from turngate.argv.environment import relocated
 from turngate.process import end_orphans
-from turngate_reference.conversations.conversation import SentReply
 from turngate_reference.conversations.server_client import send_reply
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.attempt import Attempt, contract_for, find_engine
@@ -116,10 +115,11 @@ class ServedRun(Struct, frozen=True):
             raise UsageError(self._unsent_news(ended), _see(self.records.data))
         return record_of(ended, ended.state, ended.session), done, _news(ended), unsaved
 
-    def send(self, message: str) -> SentReply:
+    def send(self, message: str) -> tuple[HandleRecord, str]:
         """Send the reply to the server that keeps the run's process; TurngateError: it didn't take it.
 
-        A reply that differs from an option only in case is sent as that option.
+        Return the record since, and the text as it was sent: a reply that differs from an option only in case is sent
+        as that option.
         """
         run, data = self.run, self.records.data
         asked = runs.question(self.store, run.pending_interaction_id or "")
@@ -129,7 +129,7 @@ class ServedRun(Struct, frozen=True):
         text = message if message in options or len(options) != 1 else options[0]
         send_reply(data, run.links["reply"], asked.interaction_id, text)
         taken = runs.find(self.store, run.run_id) or run
-        return SentReply(record_of(taken, taken.state, taken.session), text)
+        return record_of(taken, taken.state, taken.session), text
 
     def _give_up(self, stop: Stop) -> Callable[[float], bool]:
         """Return what waits for a database that can't be written, but not for one that is gone."""
