@@ -8,7 +8,7 @@ from msgspec import Struct
 
 Level: TypeAlias = Literal["static", "hermetic", "live", "server", "gate"]
 
-ClauseSet: TypeAlias = Literal["2026-11", "2026-12"]
+ClauseSet: TypeAlias = Literal["2026-11", "2026-12", "2027-01"]
 """The name of a set of clauses, oldest first. A verdict names the set that it was given by.
 
 Each set contains the one before it. All but the newest are frozen: no clause joins them. One that no longer exists has
