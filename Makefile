@@ -4,13 +4,16 @@ PYTHON ?= python3
 # without bytecode files, every process that the tests start would compile everything again
 unexport PYTHONDONTWRITEBYTECODE
 ARGS ?=
+PYTEST = $(BIN)/python -m pytest -q
+PARALLEL := -n logical --dist worksteal
+OURS := not engines and not browser
 BIN := .venv/bin
 STAMP := .venv/.made-from-lock
 
 say = printf '== %s\n' $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test long properties night drift chaos fleet check probe server schemas browser acceptance engines bench speed soak history compatibility orchestrators record pin serve docs readme lock lowest newest clean
+.PHONY: help setup test medium long properties night drift chaos fleet check probe server schemas browser acceptance engines bench speed soak history compatibility orchestrators record pin serve docs readme lock lowest newest clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,14 +29,24 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+# pytest exits with 5 where ARGS leave it nothing to run, as is right for one of the two
 test: setup ## Run the tests (no engine and no network needed)
-	@$(BIN)/python -m pytest -q -n logical --maxprocesses 4 --dist worksteal --durations 5 --durations-min 10 $(ARGS)
+	@first=0; second=0; \
+	$(PYTEST) $(PARALLEL) --maxprocesses 4 --durations 5 --durations-min 10 -m '$(OURS) and not long and not processes' $(ARGS) \
+		|| first=$$?; \
+	$(call say,'test: one at a time'); \
+	$(PYTEST) -m '$(OURS) and not long and processes' $(or $(ARGS),$$(grep -rl --include='test_*.py' mark.processes tests)) \
+		|| second=$$?; \
+	case $$first,$$second in 0,0 | 0,5 | 5,0) ;; *) exit 1 ;; esac
 
-long: setup ## Run the slow tests (several minutes; no engine and no network needed)
-	@$(BIN)/python -m pytest -q -n 4 --dist worksteal -m 'long and not hypothesis and not engines and not browser' $(ARGS)
+medium: setup ## Run the slow tests that every change must pass (minutes; no engine and no network needed)
+	@$(PYTEST) $(PARALLEL) -m '$(OURS) and long and not nightly and not hypothesis' $(ARGS)
 
-properties: setup ## Run the property tests with many random examples (several minutes; no engine and no network needed)
-	@$(BIN)/python -m pytest -q -n 4 --dist loadfile -m 'hypothesis and not engines and not browser' --hypothesis-profile long $(ARGS)
+long: setup ## Run all slow tests (many minutes; no engine and no network needed)
+	@$(PYTEST) $(PARALLEL) -m '$(OURS) and long and not hypothesis' $(ARGS)
+
+properties: setup ## Run the property tests with many random examples (minutes; no engine and no network needed)
+	@$(PYTEST) -n logical --dist loadfile -m '$(OURS) and hypothesis' --hypothesis-profile long $(ARGS)
 
 night: ## Run what a release must pass beside .ci/run; continues with the steps that this commit has not passed
 	@.ci/night

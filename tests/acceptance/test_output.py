@@ -17,7 +17,7 @@ from tests.probes import engines, fake_npm
 from turngate.contract import load
 from turngate_probes.simulate.simulated_process import install
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.nightly]
 
 COMMANDS = (
     "--help",

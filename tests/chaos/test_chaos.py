@@ -76,6 +76,7 @@ def waits_when_killed(planned: Round) -> bool:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "sabotage, broken, wanted",
     [

@@ -55,12 +55,14 @@ def test_readme_holds_the_table_that_the_histories_give() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_page_is_the_one_that_the_histories_give() -> None:
     """The compatibility page is the generated one."""
     assert page(histories()) == PAGE.read_text("utf-8"), "make compatibility"
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @every_history
 def test_tested_releases_show_the_deviations_that_the_contract_declares(engine: str) -> None:
     """Tested releases show exactly the declared deviations, except for hangs, which depend on timing.
@@ -75,6 +77,7 @@ def test_tested_releases_show_the_deviations_that_the_contract_declares(engine: 
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @every_history
 def test_deviations_begin_and_end_where_both_neighbours_were_tested(engine: str) -> None:
     """Where a deviation begins or ends between tested releases, both neighbours were, or its note says otherwise."""

@@ -59,6 +59,7 @@ def _orchestrator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("title", DRIVERS)
 def test_a_driver_works(title: str, orchestrator: Path) -> None:
     """Its orchestrator conforms, also in two conversations at once, and notices when the engine loses the session."""
@@ -73,6 +74,7 @@ def test_a_driver_works(title: str, orchestrator: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_the_page_shows_a_test_for_each_scenario(orchestrator: Path) -> None:
     """Each is a test of pytest, which passes for a correct orchestrator."""
     code = block("One test per scenario").replace('"--jobs", "4"', '"--jobs", "4", "--scenario", "two-turns"')

@@ -42,6 +42,7 @@ def test_one_that_conforms(protocol: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("protocol", ENGINES)
 @pytest.mark.parametrize("name, mistake", WRONG)
 def test_one_that_is_wrong(name: str, mistake: str, protocol: str, tmp_path: Path) -> None:

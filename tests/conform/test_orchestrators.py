@@ -15,7 +15,7 @@ from turngate_probes.conform.conform_report import Conformance, ConformReport, S
 from turngate_probes.conform.session import ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.nightly]
 CODEX = "0.169.0"
 RUN = {"python": sys.executable, "node": "node", "posix-shell": "sh"}
 COMMANDS = {name: (RUN[name], str(file)) for name, file in CORRECT.items()}

@@ -8,6 +8,7 @@ import pytest
 from pytest_subprocess import FakeProcess
 
 from tests.contracts.process.fake_tree import FakeTree, HangingTree, forbid_signals
+from tests.longer import LEFT_TO_NIGHT
 from turngate.contract import load
 from turngate.process import Ended, ProcessOutcome, ProcessRequest, Stdin, Stop, execution, run
 from turngate.turn.read import TurnReader
@@ -19,10 +20,7 @@ RELEASES = [(engine, version) for engine in load.engine_names() for version in r
 NEWEST = dict(RELEASES)  # versions are sorted
 each_recorded_release = pytest.mark.parametrize(
     "engine,version",
-    [
-        pytest.param(*release, marks=() if NEWEST[release[0]] == release[1] else pytest.mark.long)
-        for release in RELEASES
-    ],
+    [pytest.param(*release, marks=() if NEWEST[release[0]] == release[1] else LEFT_TO_NIGHT) for release in RELEASES],
 )
 STDIN = {"open": Stdin.OPEN, "closed": Stdin.CLOSED}
 

@@ -69,6 +69,7 @@ def test_drifts_tell_themselves_in_sentences() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_no_clause_fails_on_an_executable_that_does_not_drift() -> None:
     """No clause fails on the wrapper without a change."""
     cases = ("static", "main", "bad-handles", "auto", "flag-prompts", "stdin-open")

@@ -51,6 +51,7 @@ def _drift_of(item: pytest.Item) -> Drift | None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("drift", CORPUS, ids=lambda drift: drift.name)
 def test_drift_is_caught(drift: Drift, judging: Judging) -> None:
     """The clause that the drift names fails; for some drifts, no other clause fails."""
@@ -61,6 +62,7 @@ def test_drift_is_caught(drift: Drift, judging: Judging) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("drift", [drift for drift in CORPUS if drift.recordings], ids=lambda drift: drift.name)
 def test_what_was_seen_counts_without_later_turns(drift: Drift) -> None:
     """The clause also fails if its cases stopped after the last turns that show the failure."""

@@ -15,7 +15,7 @@ import pytest
 from tests.packaging.test_python_api import EXAMPLES
 from turngate.contract import load
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.nightly]
 
 ROOT = Path(__file__).parents[2]
 SOURCES = {

@@ -169,6 +169,7 @@ def _bin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("command", RUN)
 def test_the_example_works(command: str, bin_folder: Path, tmp_path: Path) -> None:

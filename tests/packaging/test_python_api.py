@@ -122,6 +122,7 @@ def test_what_the_page_says_of_a_prompt_without_the_protocol(work: Path) -> None
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("example", CONVERSATIONS, ids=("synchronous", "asyncio", "queue"))
 def test_the_example_of_the_page_works(example: str, work: Path) -> None:
     """The page's example works as a program in an empty folder, with an answer to each question."""

@@ -39,6 +39,7 @@ def workflows(tmp_path: Path) -> list[Path]:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_workflows_have_no_known_weakness(workflows: list[Path]) -> None:
     """zizmor, without a network, finds nothing in the workflows, in the action, and in the workflows of the pages."""
     zizmor = (Path(sys.executable).with_name("zizmor"), "--offline", "--no-progress", "--min-severity", "medium")
@@ -47,6 +48,7 @@ def test_workflows_have_no_known_weakness(workflows: list[Path]) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_workflows_have_no_mistake(workflows: list[Path], tmp_path: Path) -> None:
     """Actionlint finds nothing in the workflows and in those of the pages, but in a wrong one."""
     wrong = tmp_path / "wrong.yml"

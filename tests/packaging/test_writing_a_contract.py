@@ -176,6 +176,7 @@ def hurried(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "engine, contract, code, said",
@@ -200,6 +201,7 @@ def test_an_engine_must_be_seen_to_ask(tmp_path: Path, engine: str, contract: st
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(1200)
 def test_the_page_works_from_nothing_to_recordings(tmp_path: Path) -> None:
     """The page's commands give the output that it shows, in order, without the wait for a later minute."""

@@ -166,6 +166,7 @@ def _without_numbers(stream: bytes) -> bytes:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_there_is_no_secret_and_no_place_of_a_machine() -> None:
     """No file contains a key, the address of a registry, or a path of the recording machine."""
     for path in FIXTURES.rglob("*"):

@@ -118,6 +118,7 @@ def _play(contract: EngineContract, folder: Path) -> Spectator:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("contract", in_all_modes(simulated()), ids=mode_name)
 def test_the_simulator_keeps_its_contract(contract: EngineContract, spectators: Spectators) -> None:
     """Every clause passes or deviates exactly as declared, and every declared deviation occurs."""
@@ -185,6 +186,7 @@ def _described() -> list[RecordedTurns]:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("engine", simulation_files())
 def test_a_simulated_turn_has_the_shape_of_the_recorded_one(
     subtests: pytest.Subtests, engine: str, tmp_path: Path
@@ -197,6 +199,7 @@ def test_a_simulated_turn_has_the_shape_of_the_recorded_one(
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("excused, why", EXCUSED.items())
 def test_every_excuse_is_needed(excused: str, why: str, tmp_path: Path) -> None:
     """Each turn excluded above is recorded and differs from its simulation; an unnecessary exclusion must go."""

@@ -260,6 +260,7 @@ def test_of_two_resumes_at_once_one_runs_and_the_other_is_told(cli_env: CliEnv, 
     assert cli_env.record(handle)["turns"] == 3
 
 
+@pytest.mark.processes
 def test_the_lock_of_a_process_that_crashed_is_none(cli_env: CliEnv, handle: str) -> None:
     """After SIGKILL of its holder, a handle can be resumed at once; the leftover engine is ended."""
     holder = cli_env.spawn("resume", handle, "one")
@@ -273,6 +274,7 @@ def test_the_lock_of_a_process_that_crashed_is_none(cli_env: CliEnv, handle: str
     assert not is_alive(engine)
 
 
+@pytest.mark.processes
 def test_prune_ends_an_engine_that_was_left(cli_env: CliEnv, handle: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No engine keeps running in a removed directory; if it can't be ended, the conversation is kept."""
     holder = cli_env.spawn("resume", handle, "one")
@@ -292,6 +294,7 @@ def test_prune_ends_an_engine_that_was_left(cli_env: CliEnv, handle: str, monkey
     assert (is_alive(engine), directory.exists()) == (False, False)
 
 
+@pytest.mark.processes
 def test_a_resume_is_refused_while_an_engine_that_was_left_lives_on(
     cli_env: CliEnv, handle: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,6 +329,7 @@ def test_a_start_that_crashed_is_listed_and_pruned(cli_env: CliEnv) -> None:
         os.kill(engine, signal.SIGKILL)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("number", first_quick([signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
 def test_an_interrupt_ends_the_engine_and_the_record_is_written(cli_env: CliEnv, number: signal.Signals) -> None:
     """An interrupted start exits with 130 and leaves no process; the record holds the new session."""
@@ -350,6 +354,7 @@ def test_an_interrupt_ends_the_engine_and_the_record_is_written(cli_env: CliEnv,
     )
 
 
+@pytest.mark.processes
 def test_when_the_reader_of_the_answer_goes_away_the_record_is_written(cli_env: CliEnv) -> None:
     """As in `turngate start … | head`: the engine is ended, the exit code is 141, and the session is kept."""
     cli_env.fifos()
@@ -389,6 +394,7 @@ def test_an_answer_that_can_not_be_printed_is_an_error(cli_env: CliEnv, flags: t
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_start_and_resume_import_what_they_need_alone(cli_env: CliEnv) -> None:
     """Validation, terminal drawing, the server and the probes are not imported to run an engine."""
     cli_env.engine("codex", d.codex("hi"))
@@ -432,6 +438,7 @@ def imported() -> set[str]:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @each("module", SLOW)
 def test_a_resume_does_not_import_what_is_slow(imported: set[str], module: str) -> None:
     """Each of these modules takes longer to import than a turn takes to read."""

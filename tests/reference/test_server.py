@@ -20,7 +20,7 @@ from turngate_reference.server.store import runs, upgrade
 from turngate_reference.server.store.runs import Run
 from turngate_reference.states import State
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.nightly]
 
 
 @pytest.fixture(name="saved")

@@ -75,6 +75,7 @@ def test_rules_that_no_contract_states(snapshot_json: SnapshotAssertion) -> None
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @sources
 def test_every_broken_rule_changes_a_snapshot(source: Source) -> None:
     """Breaking any rule of a contract changes how at least one recording is read."""

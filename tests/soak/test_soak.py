@@ -85,6 +85,7 @@ def test_what_could_not_be_judged_is_refused(args: tuple[str, ...]) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_clients_finish_runs_of_both_profiles_without_errors() -> None:
     """After all clients have finished, the server holds nothing of their runs."""
     shown: list[float] = []
@@ -96,6 +97,7 @@ def test_clients_finish_runs_of_both_profiles_without_errors() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_server_that_dies_is_an_error_and_an_interrupt_keeps_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """A dead server fails the soak; an interrupt ends it with the figures so far."""
 

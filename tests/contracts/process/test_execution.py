@@ -252,6 +252,7 @@ def test_stop_that_was_set_before_starts_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.processes
 def test_stop_works_from_a_signal_handler() -> None:
     """A signal handler can stop the run while its own thread waits in it."""
     stop = Stop()
@@ -263,6 +264,7 @@ def test_stop_works_from_a_signal_handler() -> None:
     assert outcome.ended is Ended.STOPPED
 
 
+@pytest.mark.processes
 def test_interrupt_ends_the_process() -> None:
     """A KeyboardInterrupt leaves run only after the process has ended."""
     pids: list[int] = []
@@ -277,6 +279,7 @@ def test_interrupt_ends_the_process() -> None:
     assert not psutil.pid_exists(pids[0])
 
 
+@pytest.mark.processes
 def test_interrupt_before_everything_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """An interrupt between starting two threads leaves neither the process nor a pipe open."""
     run(shell("exit 0"))

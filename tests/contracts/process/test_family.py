@@ -11,6 +11,8 @@ from turngate.process import ProcessTree, is_alive
 from turngate.process.family import KILL_GRACE, Family, Found, end_all
 from turngate.process.sessions import sessions
 
+pytestmark = pytest.mark.processes
+
 # its child leads a session of its own, and only the tag in its environment shows whose it is
 WAITS = "echo $$; exec 3<>pipe; read line <&3"  # says its pid itself, so that it has its own arguments by then
 LEAVES = f"mkfifo pipe; setsid sh -c '{WAITS}' & exec >&-"

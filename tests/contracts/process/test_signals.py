@@ -8,6 +8,8 @@ import pytest
 from tests.patience import PATIENCE
 from turngate.process.signals import handling_signals
 
+pytestmark = pytest.mark.processes
+
 BOTH = (signal.SIGINT, signal.SIGTERM)
 
 

@@ -36,6 +36,8 @@ from turngate.process import (
 from turngate.process.family import Family
 from turngate.process.sessions import adopting_orphans
 
+pytestmark = pytest.mark.processes
+
 FOUND_AFTERWARDS = ["child", "deaf-child", "setsid-child", "bare-child", "double-fork"]
 
 

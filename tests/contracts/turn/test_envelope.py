@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.longer import LEFT_TO_NIGHT
 from tests.tables import each
 from turngate.contract import load
 from turngate.model import MAX_NAME, MAX_NAMES, MAX_PROMPT, Interaction, Repair
@@ -370,12 +371,12 @@ def large(parts: int) -> list[str]:
         'x {"outcome": ' + "1" * 5_000 + "}",
         SAID + "x" * MAX_TEXT,
         ASKED.replace('"red"', '"",' * 1_300_000 + '"red"'),
-        pytest.param(ASKED.replace("{}", f"[{'1,' * 1_900_000}1]"), marks=pytest.mark.long),
+        pytest.param(ASKED.replace("{}", f"[{'1,' * 1_900_000}1]"), marks=LEFT_TO_NIGHT),
         ASKED.replace('"red"', f'"{"x" * 4_000_000}"'),
         ASKED.replace('"red"', '"red",' * 1_600_000 + '"red"'),
         '"outcome"{"{"' + ':":",",' * 500_000,
         *large(20),
-        *(pytest.param(text, marks=pytest.mark.long) for text in large(1)),
+        *(pytest.param(text, marks=LEFT_TO_NIGHT) for text in large(1)),
     ],
     ids=lambda text: text[:16],
 )

@@ -41,6 +41,7 @@ def linted(capsys: pytest.CaptureFixture[str], *args: str | Path) -> tuple[int, 
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_what_is_packaged_agrees_with_every_recording(capsys: pytest.CaptureFixture[str]) -> None:
     """The bundled contracts agree with all recordings; unverified claims are listed."""
     code, wrong, clean = linted(capsys)

@@ -49,6 +49,7 @@ def test_a_file_that_is_no_document_is_told(
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_all_packaged_contracts_are_checked_without_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a file all bundled contracts are checked, against the recordings in --fixtures."""
     assert cli.run(["contracts", "check", "--fixtures", str(tmp_path)]) == 2

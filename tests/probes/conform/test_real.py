@@ -49,6 +49,7 @@ def test_the_backend_answers_by_what_was_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["two-turns", "failing-backend"])
 def test_a_cli_runs_in_place_of_the_simulated_engine(tmp_path: Path, name: str) -> None:
     """Its calls are recorded like simulated ones; the CLI here is a simulated one that asks the stub model."""

@@ -67,6 +67,7 @@ FAULTS = {
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_fails_its_clause(fault: str, tmp_path: Path) -> None:
     """Each fault fails at least the clause that covers it; the drift corpus has those of the other clauses."""

@@ -378,6 +378,7 @@ def test_a_turn_whose_run_was_ended_by_the_server_is_told(server_env: ServerEnv)
     assert "could not be saved: turngate serve took this terminal for dead and ended the run" in err
 
 
+@pytest.mark.processes
 def test_an_interrupted_terminal_settles_its_run(server_env: ServerEnv) -> None:
     """SIGTERM ends the engine and fails the run with the reason; the conversation can be resumed."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex("a", more=[["meet"]]), d.codex("b"))
@@ -412,6 +413,7 @@ def kill_terminal(server_env: ServerEnv, run_id: str) -> psutil.Process:
     return engine
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("canceled", first_quick([True, False]))
 def test_the_next_server_or_terminal_settles_it_too(closed_server_env: ServerEnv, *, canceled: bool) -> None:
     """Without a server, the next resume ends the leftover engine and continues the ended run."""

@@ -36,6 +36,7 @@ def test_an_engine_that_stays_after_its_turn_is_ended(
     assert cli_env.only_record()["session"]["value"] == d.SESSION
 
 
+@pytest.mark.processes
 def test_what_goes_on_in_new_processes_is_ended(cli_env: CliEnv, tmp_path: Path) -> None:
     """A process that forks and changes its session every 10 ms doesn't survive the turn that started it."""
     with hopper(tmp_path) as hops:
@@ -45,6 +46,7 @@ def test_what_goes_on_in_new_processes_is_ended(cli_env: CliEnv, tmp_path: Path)
     assert (said.code, "could not stop" in said.err) == (0, False)
 
 
+@pytest.mark.processes
 def test_what_can_not_be_ended_is_told(
     cli_env: CliEnv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -78,6 +78,7 @@ def _server_env(closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_many_hostile_schemas_at_once_leave_the_server_answering(server_env: ServerEnv) -> None:
     """While the allowed number of checks run or wait, other checks are rejected at once, and other requests work."""
     caller = Caller(server_env.open())
@@ -126,6 +127,7 @@ def test_a_pattern_that_backtracks_fails_its_run_alone(
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_memory_bomb_fails_its_run_alone(server_env: ServerEnv) -> None:
     """The memory of a check is limited."""
     server_env.cli_env.engine("codex", d.codex(final(**hostile.BLOATED)))

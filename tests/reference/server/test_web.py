@@ -107,6 +107,7 @@ def _fuzzed(closed_server_env: ServerEnv) -> Iterator[Fuzzed]:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("operation_id", [operation.definition["operationId"] for operation in openapi.operations()])
 def test_nothing_undocumented_is_answered(fuzzed: Fuzzed, operation_id: str) -> None:
     """No generated request gets a 5xx, or a status, content type or body that the document doesn't list."""
@@ -127,6 +128,7 @@ def test_nothing_undocumented_is_answered(fuzzed: Fuzzed, operation_id: str) -> 
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_links_lead_where_the_document_says(fuzzed: Fuzzed) -> None:
     """Everything that is created can be read, canceled and answered through the links in the response."""
     machine = fuzzed.schema.exclude(operation_id="streamEvents").as_state_machine()
@@ -192,6 +194,7 @@ def test_every_path_and_code_is_there() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_the_walk_goes_where_it_says(tmp_path: Path) -> None:
     """The walkthrough works on a machine without engines, and its three runs end as the text says."""
     for program in ("bash", "curl", "jq"):

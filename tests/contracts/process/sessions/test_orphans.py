@@ -17,10 +17,13 @@ import pytest
 from turngate.process import ProcessRequest, ProcessTree, is_alive, run, sessions
 from turngate.process.sessions import adopting_orphans, reap_adopted
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux",
-    reason="PR_SET_CHILD_SUBREAPER exists only on Linux; docs/handles.md says what remains elsewhere",
-)
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(
+        sys.platform != "linux",
+        reason="PR_SET_CHILD_SUBREAPER exists only on Linux; docs/handles.md says what remains elsewhere",
+    ),
+]
 LEAVES = """
 import os, resource, time
 {before}

@@ -16,7 +16,7 @@ from tests.patience import PATIENCE
 from turngate.process import ProcessRequest, ProcessTree, run
 from turngate.process.sessions import adopting_orphans, reap_adopted, reaping_adopted
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux adopts processes")
+pytestmark = [pytest.mark.processes, pytest.mark.skipif(sys.platform != "linux", reason="only Linux adopts processes")]
 ENV = {"PATH": "/usr/bin:/bin"}
 # leaves a process that ends when something is written to the fifo `go`, in the engine's session or one of its own
 LEAVES = "({setsid} sh -c 'echo $$ > met; read line < go' &) > /dev/null 2>&1; read line < end; exit 7"

@@ -39,6 +39,7 @@ def _cache(tmp_path: Path) -> Path:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "words, expected",
     [

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.longer import first_quick
+from tests.longer import LEFT_TO_NIGHT, first_quick
 from tests.reference import cli_env as d
 from tests.reference.locked_database import locked_database
 from tests.reference.server_env import ASK, ServerEnv, final
@@ -246,7 +246,7 @@ def test_what_is_logged_of_a_turn_can_be_run(server_env: ServerEnv, caplog: pyte
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seconds", [2.5, pytest.param(15.0, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [2.5, pytest.param(15.0, marks=LEFT_TO_NIGHT)])
 def test_a_locked_database_fails_no_turn(
     closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:

@@ -66,6 +66,7 @@ def test_a_waiting_run_of_an_earlier_release_loses_the_process_that_it_kept(clos
     assert d.SESSION in server_env.cli_env.calls()[1]["argv"]
 
 
+@pytest.mark.processes
 def test_a_running_turn_is_ended_and_failed(closed_server_env: ServerEnv) -> None:
     """The orphaned process tree is ended; queued runs start after that."""
     server_env = closed_server_env
@@ -87,6 +88,7 @@ def test_a_running_turn_is_ended_and_failed(closed_server_env: ServerEnv) -> Non
         assert server_env.cli_env.record(run.handle)["state"] == "failed"
 
 
+@pytest.mark.processes
 def test_what_goes_on_in_new_processes_is_ended(closed_server_env: ServerEnv, tmp_path: Path) -> None:
     """A process that forks and changes its session every 10 ms is ended with its turn, and by the next server."""
     server_env = closed_server_env
@@ -216,6 +218,7 @@ def test_what_can_not_be_ended_is_tried_again(closed_server_env: ServerEnv, monk
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_many_large_runs_are_not_held_at_once(closed_server_env: ServerEnv) -> None:
     """A restart reads only what it needs of waiting runs, one run at a time."""
     server_env = closed_server_env

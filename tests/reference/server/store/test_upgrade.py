@@ -121,6 +121,7 @@ def _killed_at(step: int, database: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_kill_at_any_step_loses_nothing(tmp_path: Path, later: int) -> None:
     """After it the database has the old version or the new one with every row, and the next start completes it."""
     versions: list[int] = []

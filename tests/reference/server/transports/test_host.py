@@ -23,6 +23,7 @@ done
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_hundred_processes_share_one_thread_and_leave_nothing(tmp_path: Path) -> None:
     """All answer two turns; the number of threads doesn't grow, and no process or file is left."""
     us = psutil.Process()

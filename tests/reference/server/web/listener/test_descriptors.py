@@ -64,6 +64,7 @@ def hold(opened: ExitStack, port: int, sent: bytes) -> socket.socket:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_connections_take_no_descriptor_of_runs(cli_env: CliEnv) -> None:
     """With 1,024 open files and more idle connections than fit, two runs of clients that are connected succeed."""
     cli_env.engine("codex", d.codex(final(x=1)))
@@ -87,6 +88,7 @@ def test_connections_take_no_descriptor_of_runs(cli_env: CliEnv) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_streams_and_slow_clients_stop_nobody(cli_env: CliEnv) -> None:
     """While 100 event streams are open, and 200 clients send or read only half, or nothing, the server runs."""
     cli_env.engine("codex", d.codex(final(x=1)))
