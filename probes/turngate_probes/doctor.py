@@ -33,6 +33,7 @@ from turngate.contract.verdict import Verdict
 from turngate.contract.versions import parse
 from turngate.files import default_cache
 from turngate.history import History, KnownRelease
+from turngate.process.copied_values import copied_values
 from turngate.process.executable import (
     identity,
     is_simulated,
@@ -111,6 +112,8 @@ class FoundRelease(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     newer_safe_clause_set: The set of clauses by which that release is compatible.
     nearest: Of a release without a verdict, the nearest tested ones.
     command: Tests the release, if there is no verdict by the newest set of clauses; null: turngate can't.
+    settings: Names of your settings that the contract knows to matter. Verdicts were measured without them; `turngate
+        probe ENGINE --my-settings` tests with them.
     """
 
     engine: _Text
@@ -129,6 +132,7 @@ class FoundRelease(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     newer_safe_clause_set: str | None
     nearest: tuple[NearRelease, ...]
     command: str | None
+    settings: tuple[_Text, ...] = ()
 
     @property
     def name(self) -> str:
@@ -310,10 +314,18 @@ def _of_engine(contract: EngineContract, one: Executable | None, pins: Sequence[
         found.setdefault(pin.version, []).append(FoundAt("pin", pin.place))
     for version, places in found.items():
         try:
-            yield _known(contract, version, tuple(places), history.load(contract.engine))
+            release = _known(contract, version, tuple(places), history.load(contract.engine))
         except NotFoundError:
             unknown = _release(contract, version, tuple(places), Knowledge.NO_HISTORY)
-            yield replace(unknown, actions=_actions(contract.engine, version, None))
+            release = replace(unknown, actions=_actions(contract.engine, version, None))
+        yield replace(release, settings=_settings(contract.engine, version)) if places[0].kind == "path" else release
+
+
+def _settings(engine: str, version: str) -> tuple[str, ...]:
+    """Return the names of the user's settings that the contract of an installed release knows to matter."""
+    with suppress(ContractError):  # it doesn't cover the release
+        return copied_values(cached_contract(engine, version), os.environ).names
+    return ()
 
 
 def _known(contract: EngineContract, version: str, found: tuple[FoundAt, ...], past: History) -> FoundRelease:

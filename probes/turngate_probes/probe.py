@@ -15,8 +15,8 @@ from pathlib import Path
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from turngate import MachineError, TurngateError, UsageError, load_contract
-from turngate.contract.clauses import NEWEST_SET, Reason
+from turngate import EngineContract, MachineError, TurngateError, UsageError, load_contract
+from turngate.contract.clauses import NEWEST_SET, Reason, Result
 from turngate.contract.verdict import ClauseResult, Verdict, capability, profile, verdict
 from turngate.files import default_cache
 from turngate.process.copied_values import CopiedValues, copied_values
@@ -147,8 +147,9 @@ class ReleaseProbe:
     """The probe of one release: observes its cases, judges them, and journals both."""
 
     def __init__(self, probe: Probe, release: Release, key: str) -> None:
-        self.probe, self.key = probe, key
-        self._copied = copied_values(release.contract, os.environ) if probe.settings.resume else CopiedValues()
+        self.probe, self.key, self._bare = probe, key, release.contract
+        copies = probe.settings.resume or probe.settings.my_settings
+        self._copied = copied_values(release.contract, os.environ) if copies else CopiedValues()
         self.release = replace(release, contract=with_copied(release.contract, self._copied))
         self.observed = Observations(self.release.contract)
         self.results: dict[str, ClauseResult] = {}
@@ -176,6 +177,7 @@ class ReleaseProbe:
                 integrity=self.release.integrity,
                 output=self.release.output,
                 waits=longest_wait(cases, contract) or UNSET,
+                settings=self._copied.names if self.probe.settings.my_settings else UNSET,
             )
         )
         if executable is None:
@@ -192,7 +194,9 @@ class ReleaseProbe:
                 )
                 return self._cpu
             self.observed.changed = difference(before, executable)
-        self._judge({case.name for case in (*CASES, *SERVER_CASES, *self.probe.settings.more)} | {EVERYTHING})
+        self._judge(self._every_case())
+        if executable and self.probe.settings.my_settings and self._copied.names:
+            self._leave_settings_out(executable)
         finished = self._finished(time.monotonic() - started)
         self._save(finished, known)
         self.probe.journal.add(finished)
@@ -226,9 +230,28 @@ class ReleaseProbe:
             self._done.add(end.case)
             self._judge(self._done)
 
+    def _leave_settings_out(self, executable: Path) -> None:
+        """Test once more, without the user's settings, what does not hold with them, and journal what that shows."""
+        held = (Result.PASS, Result.UNSUPPORTED)
+        asked = tuple(clause for clause, result in self.results.items() if result.result not in held)
+        if not asked or self.probe.interrupt.is_set():
+            return
+        settings, seen = replace(self.probe.settings, clauses=asked), _Seen(self._bare)
+        runner = self._runner()
+        runner = replace(runner, sandboxes=runner.sandboxes / "without-settings") if runner.keep else runner
+        runner.play(self._bare, executable, settings.cases(), seen)
+        self._cpu += seen.cpu
+        results = dict[str, ClauseResult]()
+        judge_all(seen.observed, results, LEVELS[settings.level], self._every_case(), settings.asked())
+        found = {clause: results[clause].result for clause in asked if clause in results}
+        self.probe.journal.add(events.WithoutSettings(release=self.key, results=found))
+
+    def _every_case(self) -> set[str]:
+        return {case.name for case in (*CASES, *SERVER_CASES, *self.probe.settings.more)} | {EVERYTHING}
+
     def _moved(self, executable: Path, known: str) -> Obstacle | None:
-        """Return what changed while the two turns of a resume ran, so that they show nothing."""
-        if not self.probe.settings.resume:
+        """Return what changed while turns with the user's settings ran, so that they show nothing."""
+        if not (self.probe.settings.resume or self.probe.settings.my_settings):
             return None
         try:
             what = "" if identity(executable) == known else "the executable was replaced during the probe"
@@ -306,3 +329,22 @@ class ReleaseProbe:
             return UNSET
         registries = ["<package-registry>"] if observed.registries else []
         return tuple(sorted([*(observed.hosts - observed.registries), *registries]))
+
+
+class _Seen:
+    """Collects what the cases of a release show, and the CPU seconds of its engine."""
+
+    def __init__(self, contract: EngineContract) -> None:
+        self.observed, self.cpu = Observations(contract, hosts=set()), 0.0
+        self._lock = threading.Lock()
+
+    def saw(self, item: Observation, box: Sandbox) -> None:  # noqa: ARG002 - what a runner tells its observers
+        """Take an observation."""
+        with self._lock:
+            self.cpu += 0.0 if isinstance(item, ServerCall) else item.cpu_seconds
+            self.observed.saw(item)
+
+    def ended(self, end: CaseEnd) -> None:
+        """Take the end of a case."""
+        with self._lock:
+            self.observed.ended(end)

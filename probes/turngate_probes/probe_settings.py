@@ -25,6 +25,7 @@ class ProbeSettings(Struct, frozen=True):
 
     `clauses` are the only ones to test, with their prerequisites (empty: all). `more` are additional cases. `resume`
     tests only the clauses about resuming, with two turns that have those settings of the user that the contract names.
+    `my_settings` gives these to all turns.
     """
 
     level: Level
@@ -35,6 +36,7 @@ class ProbeSettings(Struct, frozen=True):
     clauses: tuple[str, ...] = ()
     more: tuple[Case, ...] = ()
     resume: bool = False
+    my_settings: bool = False
 
     def asked(self) -> frozenset[str] | None:
         """Return the clauses that are judged, None for all."""

@@ -182,6 +182,16 @@ def test_an_unknown_release_has_neighbours_and_a_command(install: Install) -> No
     assert newest.command == "turngate probe codex"
 
 
+def test_settings_that_matter_are_named_where_the_engine_is_installed(place: Path, install: Install) -> None:
+    """The names of listed settings are told, neither values nor others, and not for a release that a file pins."""
+    (place / "home" / ".codex").mkdir()
+    (place / "home" / ".codex" / "config.toml").write_text('model = "mine"\n[history]\npersistence = "none"\n')
+    pin("0.147.0")
+    assert only().settings == ()
+    install()
+    assert [found.settings for found in examined().releases] == [("{CODEX_HOME}/config.toml: history.persistence",), ()]
+
+
 def test_a_release_that_could_not_be_tested_says_why(histories: dict[str, History]) -> None:
     """A known release without a verdict is no verdict."""
     histories["codex"] = known(release("0.150.0", Verdict.UNANSWERED, why="it can't be installed"), release("0.169.0"))

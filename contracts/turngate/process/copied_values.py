@@ -1,7 +1,7 @@
-"""The values of a user's settings and variables that the proof of a resume runs with.
+"""The values of a user's settings and variables that the proof of a resume and `probe --my-settings` run with.
 
-A contract lists them, and nothing else is read. They go into the sandbox of the proof, whose result holds only as long
-as they stay the same.
+A contract lists them, and nothing else is copied, nor is a text that looks like a secret. They go into the sandbox, and
+the result of a proof holds only as long as they stay the same.
 """
 
 import functools
@@ -19,6 +19,7 @@ from turngate.contract.engine_contract import EngineContract
 from turngate.contract.home_and_workspace import CopiedFile, SetupFile
 from turngate.contract.session_ids import slots
 from turngate.files import read_regular
+from turngate.sanitize import redact
 
 MAX_BYTES = 16 * 2**20
 MAX_TEXT = 1000
@@ -26,29 +27,36 @@ _Value = str | int | float | bool
 
 
 class CopiedValues(Struct, frozen=True):
-    """What a proof runs with: `files` of its sandbox and `env`; `digest` distinguishes them (empty: there are none)."""
+    """What a proof runs with: `files` of its sandbox and `env`; `digest` distinguishes them (empty: there are none).
+
+    `names` say what was copied, without the values: `FILE: KEY`, or a variable.
+    """
 
     files: tuple[SetupFile, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     digest: str = ""
+    names: tuple[str, ...] = ()
 
 
 def copied_values(contract: EngineContract, env: Mapping[str, str]) -> CopiedValues:
     """Return what a proof runs with in the environment of a user.
 
-    A file that can't be read has no values, and a value that is no text, number or boolean isn't copied.
+    A file that can't be read has no values. A value that is no text, number or boolean isn't copied, and neither is a
+    text that looks like a secret.
     """
+    names = list[str]()
     places = slots(contract.store.locations if contract.store else {}, env)
     settings: dict[str, dict[str, _Value]] = {}
     for copied in contract.copied_settings.files:
         if found := _found(copied, places):
             settings[copied.into] = settings.get(copied.into, {}) | found
-    variables = {name: env[name] for name in contract.copied_settings.env if name in env}
+            names += (f"{copied.file}: {key}" for key in found)
+    variables = {name: env[name] for name in contract.copied_settings.env if name in env and not _is_secret(env[name])}
     if not settings and not variables:
         return CopiedValues()
     digest = hashlib.sha256(json.dumps([settings, variables], sort_keys=True).encode()).hexdigest()
     files = tuple(SetupFile(path, _content(path, values)) for path, values in settings.items())
-    return CopiedValues(files, variables, digest)
+    return CopiedValues(files, variables, digest, (*names, *variables))
 
 
 def _found(copied: CopiedFile, places: Mapping[str, str]) -> dict[str, _Value]:
@@ -63,8 +71,13 @@ def _found(copied: CopiedFile, places: Mapping[str, str]) -> dict[str, _Value]:
 def _value_at(document: Any, path: str) -> _Value | None:
     for key in path.split("."):
         document = document.get(key) if isinstance(document, dict) else None
-    fits = isinstance(document, int | float) or (isinstance(document, str) and len(document) <= MAX_TEXT)
-    return document if fits else None
+    if isinstance(document, str):
+        return None if len(document) > MAX_TEXT or _is_secret(document) else document
+    return document if isinstance(document, int | float) else None
+
+
+def _is_secret(text: str) -> bool:
+    return redact(text, registries=False) != text
 
 
 def _document(path: Path) -> dict[str, Any]:

@@ -104,6 +104,9 @@ def _about(release: "FoundRelease") -> Iterator[str]:
         yield from _wrapped(f"{action.clause}: {action.action}", "    ")
     if release.newer_safe:
         yield f"  newest safe release: {release.newer_safe} (clause set {release.newer_safe_clause_set})"
+    if release.settings:
+        yield from _wrapped(f"you have settings that may change this: {', '.join(release.settings)}")
+        yield f"  test it with them: turngate probe {release.engine} --my-settings"
     if release.command:
         yield f"  {_invitation(release)}: {release.command}"
 

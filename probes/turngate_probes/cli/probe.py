@@ -40,6 +40,7 @@ class ProbeOptions(Struct, frozen=True, kw_only=True):
     clauses: tuple[str, ...]
     pinned: bool
     resume: bool
+    my_settings: bool
     yes: bool
 
 
@@ -75,6 +76,12 @@ class ProbeOptions(Struct, frozen=True, kw_only=True):
     help="Test only whether sessions can be resumed: two turns, with those of your settings that decide what the "
     "engine prints and stores.",
 )
+@click.option(
+    "--my-settings",
+    is_flag=True,
+    help="Test with those of your own settings that the contract lists, and say which clauses they change. "
+    "Credentials, sessions and history stay out.",
+)
 @click.option("--yes", is_flag=True, help="Agree to a live probe without being asked.")
 @given_as(ProbeOptions)
 def probe(options: ProbeOptions) -> int:
@@ -92,6 +99,7 @@ def probe(options: ProbeOptions) -> int:
     turngate probe gemini=./node_modules/.bin/gemini --strict
     turngate probe claude --output stream-json
     turngate probe codex --resume
+    turngate probe codex --my-settings
     turngate probe --level server codex gemini opencode
     turngate probe --level live codex
 
@@ -128,6 +136,7 @@ def probe(options: ProbeOptions) -> int:
         options.fail_on,
         only,
         resume=options.resume,
+        my_settings=options.my_settings,
     )
     asked: list[Target] = options.targets
     skipped: tuple[SkippedEngine, ...] = ()
@@ -163,6 +172,8 @@ def _check(options: ProbeOptions) -> None:
         raise click.UsageError("--level live needs a target, and can't be combined with --clause or --keep")
     if options.resume and (options.clauses or options.level != "hermetic"):
         raise click.UsageError("--resume can't be combined with --level or --clause")
+    if options.my_settings and (options.resume or options.level == "live"):
+        raise click.UsageError("--my-settings can't be combined with --resume or --level live: they have them")
     if options.level in ("server", "live") and any(target.output for target in options.targets):
         raise click.UsageError("--output can't be combined with --level server or live")
     if options.keep and options.keep.exists() and any(path.is_dir() for path in options.keep.iterdir()):

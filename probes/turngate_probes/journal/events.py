@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType, field, structs
 
 from turngate import Ended, EngineSessionHandle, Outcome
-from turngate.contract.clauses import FIRST_SET, Level, Reason
+from turngate.contract.clauses import FIRST_SET, Level, Reason, Result
 from turngate.contract.verdict import ClauseResult, FailOn, OutputExcerpt, RequestExcerpt, Verdict
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate_probes.harness.resource_usage import Machine
@@ -76,7 +76,8 @@ class ReleasePlanned(_ReleaseEvent, frozen=True, tag="release.planned"):
     """A release will be probed; `release` is its key in later events, `turns` the number of expected turns.
 
     `integrity` is the checksum of the engine's own package, in its registry's notation, and `output` an output mode
-    other than the default one. `waits` says how long its cases wait at most, and what for.
+    other than the default one. `waits` says how long its cases wait at most, and what for. `settings` names the user's
+    settings and variables that its turns have, where these were asked for.
     """
 
     engine: str
@@ -89,6 +90,13 @@ class ReleasePlanned(_ReleaseEvent, frozen=True, tag="release.planned"):
     integrity: str | UnsetType = UNSET
     output: str | UnsetType = UNSET
     waits: str | UnsetType = UNSET
+    settings: tuple[str, ...] | UnsetType = UNSET
+
+
+class WithoutSettings(_ReleaseEvent, frozen=True, tag="settings.left_out"):
+    """What clauses that failed or deviated with the user's settings show without them."""
+
+    results: dict[str, Result]
 
 
 class InstallProgress(_ReleaseEvent, frozen=True, tag="install.progress"):
@@ -203,6 +211,6 @@ class ClauseEvent(
 
 ObservedEvent: TypeAlias = TurnEvent | PageEvent | CallEvent
 ReleaseEvent: TypeAlias = (
-    ReleasePlanned | InstallProgress | ObservedEvent | ClauseEvent | ReleaseFinished | ReleaseFailed
+    ReleasePlanned | InstallProgress | ObservedEvent | ClauseEvent | WithoutSettings | ReleaseFinished | ReleaseFailed
 )
 Event: TypeAlias = ProbeStarted | ReleaseEvent | ProbeFinished | MatrixPlanned

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
 from turngate import UsageError
 from turngate.contract.clauses import Clause, Reason, Result
@@ -44,9 +44,11 @@ from turngate_probes.journal.events import (
     ReleaseFinished,
     ReleasePlanned,
     TurnEvent,
+    WithoutSettings,
 )
 from turngate_probes.journal.tool_access import tool_access
-from turngate_probes.report.reports import ExitCode, NotAsked, ProbeReport, ReleaseReport
+from turngate_probes.report.reports import ExitCode, NotAsked, ProbeReport, ReleaseReport, UserSettings
+from turngate_probes.report.wording import label
 
 INTERRUPTED_CODE: Final = 130
 CRASHED_CODE: Final = 3
@@ -127,6 +129,8 @@ def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], started: 
     unknown = {result.id for result in unexplained(results)}
     observed = {event.name: event for event in events if isinstance(event, TurnEvent | CallEvent)}
     able = finished.capability if finished else None if selected else capability(results)
+    settings = _settings(plan, events)
+    without = settings.without if settings else {}
     kind = finished.profile if finished else profile(able) if able else None
     # a release that was not tested completely is never compatible
     early = Verdict.BROKEN if verdict(results) is Verdict.BROKEN else Verdict.UNANSWERED
@@ -152,8 +156,18 @@ def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], started: 
         unverified=finished.unverified if finished else (),
         failed=NotAsked(failed.reason, failed.what, failed.hint) if failed else None,
         tool_access=tool_access(turns),
-        clauses=tuple(_shown(result, observed, is_bug=result.id in unknown) for result in results),
+        settings=settings,
+        clauses=tuple(
+            _shown(result, observed, without.get(result.id), is_bug=result.id in unknown) for result in results
+        ),
     )
+
+
+def _settings(plan: ReleasePlanned, events: Iterable[ReleaseEvent]) -> UserSettings | UnsetType:
+    if isinstance(plan.settings, UnsetType):
+        return UNSET
+    without = (event.results for event in events if isinstance(event, WithoutSettings))
+    return UserSettings(plan.settings, next(without, {}))
 
 
 def _clause_set(plan: ReleasePlanned, started: ProbeStarted, results: Iterable[ClauseResult]) -> str:
@@ -179,9 +193,16 @@ def _why_missing(failed: ReleaseFailed | None) -> Obstacle:
     return Obstacle(f"could not be tested: {failed.what}", failed.reason)
 
 
-def _shown(result: ClauseResult, observed: Mapping[str, TurnEvent | CallEvent], *, is_bug: bool) -> ClauseResult:
-    """Replace names by their turn or call, if it was observed; a pass keeps the names."""
+def _shown(
+    result: ClauseResult, observed: Mapping[str, TurnEvent | CallEvent], without: Result | None, *, is_bug: bool
+) -> ClauseResult:
+    """Replace names by their turn or call, if it was observed; a pass keeps the names.
+
+    `without` is the result without the user's settings, where those were left out.
+    """
     detail = f"{result.detail}: {BUG}" if is_bug else result.detail
+    if without:
+        detail += f"; without your settings: {'the same' if without is result.result else label(without)}"
     if result.result is Result.PASS:
         return result
     evidence = tuple(_evidence(observed[e]) if isinstance(e, str) and e in observed else e for e in result.evidence)

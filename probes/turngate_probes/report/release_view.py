@@ -44,6 +44,7 @@ from turngate_probes.report.wording import (
     label,
     name_of,
     profile_of,
+    settings_lines,
     verdict_of,
     version_of,
 )
@@ -227,6 +228,8 @@ def _facts(release: ReleaseReport) -> Iterator[Fact]:
     yield Fact("executable", (f"{release.executable or 'none was run'} ({from_where(release.source)})",))
     if release.note:
         yield Fact("note", (release.note,))
+    if lines := settings_lines(release):
+        yield Fact("your settings", lines)
     unverified = f"; unverified: {', '.join(release.unverified)}" if release.unverified else ""
     yield Fact("contract", (f"{release.contract_version}{unverified}",))
     for mode, access in release.tool_access.modes() if release.tool_access else ():

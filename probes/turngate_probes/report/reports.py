@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from turngate import EngineSessionHandle
-from turngate.contract.clauses import FIRST_SET, Level, Reason
+from turngate.contract.clauses import FIRST_SET, Level, Reason, Result
 from turngate.contract.verdict import ClauseResult, Count, FailOn, Seconds, Text, Verdict
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate_probes.harness.resource_usage import Machine
@@ -23,6 +23,17 @@ class NotAsked(Struct, frozen=True, forbid_unknown_fields=True):
     reason: Reason
     what: Text
     hint: str
+
+
+class UserSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The user's settings that the turns of a release had, which the contract lists, and what they change.
+
+    copied: Their names, as `FILE: KEY` or a variable; their values are not shown.
+    without: The results without them, of clauses that failed or deviated.
+    """
+
+    copied: tuple[Text, ...]
+    without: Mapping[Text, Result] = {}
 
 
 class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -41,6 +52,7 @@ class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     output: The output mode; absent: the engine's default one.
     durations: The seconds that each turn took, by its name in the evidence.
     tool_access: The tools offered in each mode, and the outcome of a tool call; null: not observed.
+    settings: The user's settings that it was tested with; absent: they were not asked for.
     """
 
     release: Text
@@ -64,6 +76,7 @@ class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     unverified: tuple[Text, ...]
     failed: NotAsked | None
     tool_access: ToolAccess | None
+    settings: UserSettings | UnsetType = UNSET
     clauses: tuple[ClauseResult, ...]
 
 

@@ -28,6 +28,7 @@ from turngate_probes.report.wording import (
     known,
     named,
     profile_of,
+    settings_lines,
     version_of,
 )
 
@@ -117,6 +118,7 @@ def _of_probe(report: ProbeReport, view: ReleaseView, journal: Path | None, deta
     yield from _actions(view, len(report.releases))
     yield from failure_evidence(view, detail)
     yield from _tool_access(view)
+    yield from _settings(report.releases)
     if peak := report.peak_usage:
         most = f"{peak.cache_bytes / 1e9:.2f} GB of disk for releases, {peak.memory_bytes / 1e9:.2f} GB of memory"
         yield 0, Text(f"peak usage: {most} (sum of resident sets)")
@@ -255,6 +257,14 @@ def _tool_access(view: ReleaseView) -> Iterator[Line]:
     if len(listed) > MOST_TOOL_LINES:
         yield 1, Text(f"and {len(listed) - MOST_TOOL_LINES} more in the reports")
     yield 0, Text()
+
+
+def _settings(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
+    """Return which of the user's settings releases were tested with, and what they change."""
+    for release in releases:
+        if lines := settings_lines(release):
+            yield 0, Text(visible(f"{release.release} with your settings: {lines[0]}"))
+            yield from ((1, Text(visible(line))) for line in lines[1:])
 
 
 def _listed(suite: Suite, detail: Detail) -> list[JudgedCase]:

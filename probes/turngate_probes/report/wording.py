@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from msgspec import UnsetType
+
 from turngate.contract.clauses import Clause, Result
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult
@@ -89,6 +91,18 @@ def state(clause: ClauseResult) -> str:
 def label(state_of_clause: str) -> str:
     """Return the words for a result: `deviates` is a known caveat."""
     return LABELS.get(state_of_clause, state_of_clause.replace("_", " "))
+
+
+def settings_lines(release: ReleaseReport) -> tuple[str, ...]:
+    """Return which of the user's settings a release was tested with, and what they change; empty: not asked for."""
+    if isinstance(release.settings, UnsetType):
+        return ()
+    if not release.settings.copied:
+        return ("none: you have none that the contract lists",)
+    results = {clause.id: clause.result for clause in release.clauses}
+    without = release.settings.without.items()
+    changed = [f"{clause} ({label(result)} without them)" for clause, result in without if result != results[clause]]
+    return ", ".join(release.settings.copied), f"clauses that they change: {', '.join(changed) or 'none'}"
 
 
 def named(releases: Sequence[str]) -> str:

@@ -1,9 +1,11 @@
 """Tests of what a proof takes along from a user's settings and variables: only what a contract lists."""
 
+import functools
 import json
 import os
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -14,6 +16,7 @@ from turngate.process import copied_values
 from turngate.process.copied_values import CopiedValues
 
 CLAUDE, CODEX = NEWEST["claude"], NEWEST["codex"]
+PLANTED = "sk-planted-0123456789abcdefghij"
 SECRET = {"apiKeyHelper": "x", "env": {"ANTHROPIC_API_KEY": "k"}, "hooks": {"Stop": []}, "mcpServers": {"a": {}}}
 
 
@@ -38,10 +41,31 @@ def test_only_listed_values_are_copied(tmp_path: Path) -> None:
         "{home}/.claude/settings.json",
         {"verbose": True, "viewMode": "verbose"},
     )
+    assert copied(tmp_path).names == (
+        "{CLAUDE_CONFIG_DIR}/settings.json: verbose",
+        "{CLAUDE_CONFIG_DIR}/settings.json: viewMode",
+    )
     (tmp_path / ".claude.json").write_text('{"verbose": true, "oauthAccount": {"a": "b"}}')
     assert {file.path: json.loads(file.content) for file in copied(tmp_path).files}["{home}/.claude/.claude.json"] == {
         "verbose": True
     }
+
+
+@each("engine", [engine for engine, contract in NEWEST.items() if contract.copied_settings != CopiedSettings()])
+def test_no_secret_is_copied_whatever_the_engine(tmp_path: Path, engine: str) -> None:
+    """A text that looks like a secret stays in the home, even under a key that the contract lists."""
+    contract = NEWEST[engine]
+    for file in contract.copied_settings.files:
+        path = tmp_path / file.file.partition("/")[2]
+        path.parent.mkdir(exist_ok=True)
+        document: dict[str, Any] = {}
+        for *above, last in (key.split(".") for key in file.keys):
+            functools.reduce(lambda inner, key: inner.setdefault(key, {}), above, document)[last] = PLANTED
+        tables = "".join(f'{key} = "{PLANTED}"\n' for key in file.keys)
+        path.write_text(json.dumps(document) if path.suffix == ".json" else tables)
+    places = dict.fromkeys(contract.store.locations if contract.store else (), str(tmp_path))
+    env = {"HOME": str(tmp_path), **places, **dict.fromkeys(contract.copied_settings.env, PLANTED)}
+    assert copied_values.copied_values(contract, env) == CopiedValues()
 
 
 def test_the_content_decides_the_digest(tmp_path: Path) -> None:

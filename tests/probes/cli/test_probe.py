@@ -29,6 +29,11 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (("--level", "live", "codex", "--clause", "handle.present"), "can't be combined with --clause or --keep"),
         (("codex", "--jobs", "0"), "'--jobs'"),
         (("codex", "--resume", "--level", "static"), "--resume can't be combined with --level or --clause"),
+        (("codex", "--my-settings", "--resume"), "--my-settings can't be combined"),
+        (
+            ("codex", "--my-settings", "--level", "live"),
+            "--my-settings can't be combined with --resume or --level live",
+        ),
         (("codex", "--resume", "--clause", "handle.present"), "--resume can't be combined with --level or --clause"),
     ],
 )

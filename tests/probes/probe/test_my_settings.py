@@ -1,0 +1,153 @@
+"""A probe with the user's settings says which of them it copied and which clauses they change, and tells no secret."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.probes import engines
+from turngate import cli
+from turngate.contract import load
+from turngate.contract.clauses import Result
+from turngate.files import default_cache
+from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.harness.runner import CaseRunner
+from turngate_probes.journal.journal import Journal, read
+from turngate_probes.probe import Probe
+from turngate_probes.probe_settings import ProbeSettings
+from turngate_probes.releases.source import Release
+from turngate_probes.report import FORMATS
+from turngate_probes.report.build import build
+from turngate_probes.report.reports import ProbeReport, UserSettings
+from turngate_probes.report.wording import settings_lines
+
+CODEX = load.contract("codex").at("0.169.0")
+SECRET = "sk-planted-0123456789abcdefghij"
+HIDING = "{CODEX_HOME}/config.toml: hide_agent_reasoning"
+# loses its session id if the user hides reasoning
+MOODY = """#!/bin/sh
+folder=$(dirname "$0")
+grep -qs hide_agent_reasoning "$HOME/.codex/config.toml" && exec "$folder/hiding/codex" "$@"
+exec "$folder/plain/codex" "$@"
+"""
+
+
+@pytest.fixture(name="home", autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of codex, and a cache for each test."""
+    home = tmp_path / "user"
+    home.mkdir()
+    monkeypatch.setenv("CODEX_HOME", str(home))
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
+    return home
+
+
+@pytest.fixture(name="executable")
+def _executable(tmp_path: Path) -> Path:
+    """A codex that fails if the user hides reasoning."""
+    engines.install(tmp_path / "bin" / "plain")
+    engines.install(tmp_path / "bin" / "hiding", "renames-id")
+    executable = tmp_path / "bin" / "codex"
+    executable.write_text(MOODY)
+    executable.chmod(0o755)
+    return executable
+
+
+def probed(executable: Path) -> ProbeReport:
+    """Test one clause with the user's settings."""
+    boxes, path = default_cache() / "sandboxes", executable.parent / "probe.ndjson"
+    settings = ProbeSettings("hermetic", 2, boxes, clauses=("handle.present",), my_settings=True)
+    with closing(Journal(path)) as journal:
+        runner = CaseRunner.of(boxes, 2, Interrupt())
+        Probe(settings, journal, runner).run([Release("codex", "0.169.0", executable, "path", CODEX, "")])
+    return build(read(path))
+
+
+def test_what_fails_is_tested_without_the_settings_too(home: Path, executable: Path) -> None:
+    """The report names what was copied, and says of the clause that fails that it passes without it."""
+    (home / "config.toml").write_text('hide_agent_reasoning = true\nmodel = "mine"\n')
+    (release,) = probed(executable).releases
+    (clause,) = (clause for clause in release.clauses if clause.id == "handle.present")
+    assert (clause.result, clause.detail.endswith("; without your settings: pass")) == (Result.FAIL, True)
+    assert release.settings == UserSettings((HIDING,), {"handle.present": Result.PASS})
+    assert settings_lines(release) == (HIDING, "clauses that they change: handle.present (pass without them)")
+
+
+def test_what_passes_is_not_tested_again(home: Path, executable: Path) -> None:
+    """With settings that do no harm there are no more turns, and no clause is said to change."""
+    (home / "config.toml").write_text('history.persistence = "none"\n')
+    (release,) = probed(executable).releases
+    assert release.settings == UserSettings(("{CODEX_HOME}/config.toml: history.persistence",))
+    assert settings_lines(release)[1] == "clauses that they change: none"
+
+
+def test_who_has_no_settings_is_told(executable: Path) -> None:
+    """Without a value that the contract lists, the probe is the one without settings."""
+    (release,) = probed(executable).releases
+    assert release.settings == UserSettings(())
+    assert settings_lines(release) == ("none: you have none that the contract lists",)
+
+
+def test_settings_that_change_meanwhile_show_nothing(
+    home: Path, executable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a setting changes during the probe, the release is not judged."""
+    play = CaseRunner.play
+
+    def changing(*given: object) -> None:
+        (home / "config.toml").write_text("hide_agent_reasoning = true\n")
+        play(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(CaseRunner, "play", changing)
+    (release,) = probed(executable).releases
+    assert release.failed
+    assert release.failed.what == "settings of the user changed during the probe"
+
+
+def test_no_secret_leaves_the_home(
+    home: Path,
+    executable: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+) -> None:
+    """One in every place of a user's home and environment is in no sandbox, journal, report or saved result."""
+    (home / "config.toml").write_text(
+        f"""
+hide_agent_reasoning = true
+history.persistence = "{SECRET}"
+show_raw_agent_reasoning = ["{SECRET}"]
+model = "{SECRET}"
+notify = ["curl", "{SECRET}"]
+experimental_bearer_token = "{SECRET}"
+[model_providers.mine]
+base_url = "http://user:{SECRET}@localhost/"
+http_headers = {{Authorization = "Bearer {SECRET}"}}
+query_params = {{key = "{SECRET}"}}
+[mcp_servers.mine]
+command = "serve"
+args = ["--token", "{SECRET}"]
+env = {{TOKEN = "{SECRET}"}}
+http_headers = {{Authorization = "{SECRET}"}}
+[otel]
+headers = {{key = "{SECRET}"}}
+[shell_environment_policy.set]
+KEY = "{SECRET}"
+"""
+    )
+    (home / "auth.json").write_text(f'{{"OPENAI_API_KEY": "{SECRET}"}}')
+    (home / "history.jsonl").write_text(f'{{"text": "{SECRET}"}}\n')
+    (home / "sessions").mkdir()
+    (home / "sessions" / "rollout.jsonl").write_text(SECRET)
+    for name in ("OPENAI_API_KEY", "CODEX_API_KEY", "ANTHROPIC_API_KEY", "MY_SETTING", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, SECRET)
+    places = [word for suffix in FORMATS for word in ("--report", str(tmp_path / f"report{suffix}"))]
+    words = ("--my-settings", "--clause", "handle.present", "--keep", str(tmp_path / "kept"), "--verbose", *places)
+    assert cli.run(["probe", f"codex={executable}", *words]) == 1
+    said = capsys.readouterr()
+    assert f"codex@0.169.0 with your settings: {HIDING}\n" in said.out
+    assert SECRET not in said.out + said.err + caplog.text
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_relative_to(home)]
+    assert {"config.toml", "probe.ndjson", "report.html"} <= {path.name for path in written}
+    assert [path for path in written if SECRET.encode() in path.read_bytes()] == []
