@@ -70,6 +70,7 @@ class _Release(Struct, frozen=True, kw_only=True):
     integrity: str = ""
     verdict: Verdict | None = None
     clause_set: str = FIRST_SET
+    level: str = "hermetic"
     profile: str | None = None
     why: str = ""
     measured: str = ""
@@ -84,6 +85,7 @@ class KnownRelease(_Release, frozen=True, kw_only=True):
     integrity: The checksum of the engine's own package, in the registry's notation; empty: unknown.
     verdict: null: only selected clauses were tested.
     clause_set: The set of clauses that the verdict was given by, such as `2026-11`; it says nothing about newer ones.
+    level: The level of the test: hermetic, or long, which includes the clauses about long sessions.
     profile: How an interactive run waits for its user: `resumable` or `sticky_process`; null: not tested.
     why: Why the release is broken or could not be tested; empty otherwise.
     measured: The date of the test; empty: before dates were kept.
@@ -262,7 +264,8 @@ class _Before:
 
         if earlier_release := self._release:
             both = min(earlier_release.clause_set, release.clause_set)
-            before, after = _verdict_by(earlier_release, both), _verdict_by(release, both)
+            long = earlier_release.level == release.level == "long"
+            before, after = (_verdict_by(each, both, long=long) for each in (earlier_release, release))
             if before != after:
                 yield change(earlier_release.version, "verdict", release.version, before, after)
         for name, shown in _judged(release):
@@ -289,13 +292,15 @@ class _Before:
         return structs.replace(known, symptoms=symptoms) if symptoms else KnownResult(Result.PASS)
 
 
-def _verdict_by(release: KnownRelease, clause_set: str) -> Verdict | None:
-    """Return the verdict of a release by its own set of clauses, or by an earlier one."""
-    if release.clause_set <= clause_set or not release.clauses or release.verdict is None:
+def _verdict_by(release: KnownRelease, clause_set: str, *, long: bool) -> Verdict | None:
+    """Return the verdict of a release by its own clauses, or by an earlier set, or without those of level long."""
+    is_whole = release.clause_set <= clause_set and (long or release.level != "long")
+    if is_whole or not release.clauses or release.verdict is None:
         return release.verdict
     from turngate.contract.load import catalogue  # noqa: PLC0415 - slow, and only needed where sets differ
 
-    counted = catalogue().of_set(clause_set)
+    of_set = catalogue().of_set(clause_set)
+    counted = {name: clause for name, clause in of_set.items() if long or clause.level != "long"}
     return weighed((counted[name].severity, known.result) for name, known in release.clauses.items() if name in counted)
 
 

@@ -91,11 +91,12 @@ class RequiredAction(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NearRelease(Struct, frozen=True, forbid_unknown_fields=True):
-    """A tested release below or above one that is unknown; `clause_set` names the clauses of its verdict."""
+    """A tested release below or above one that is unknown; `clause_set` and `level` name the clauses of its verdict."""
 
     version: _Text
     verdict: Verdict
     clause_set: _Text
+    level: _Text = "hermetic"
 
 
 class FoundRelease(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -105,11 +106,13 @@ class FoundRelease(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     detail: Why there is no version or no verdict, or why the release is broken; may be empty.
     verdict: null: it is not known.
     clause_set: The set of clauses that the verdict was given by. It says nothing about newer clauses.
+    level: The level of that test: hermetic, or long, which includes the clauses about long sessions.
     profile: How an interactive run waits for its user; null: it is not known.
     measured: The date of the test; null: unknown.
     actions: By the contract; without those of a tested release that its test did not show.
     newer_safe: The newest compatible release, if it is newer; null: none is known.
     newer_safe_clause_set: The set of clauses by which that release is compatible.
+    newer_safe_level: The level of that test.
     nearest: Of a release without a verdict, the nearest tested ones.
     command: Tests the release, if there is no verdict by the newest set of clauses; null: turngate can't.
     settings: Names of your settings that the contract knows to matter. Verdicts were measured without them; `turngate
@@ -124,12 +127,14 @@ class FoundRelease(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     detail: str
     verdict: Verdict | None
     clause_set: str | None
+    level: str | None
     profile: str | None
     measured: str | None
     failures: tuple[FailedClause, ...]
     actions: tuple[RequiredAction, ...]
     newer_safe: str | None
     newer_safe_clause_set: str | None
+    newer_safe_level: str | None
     nearest: tuple[NearRelease, ...]
     command: str | None
     settings: tuple[_Text, ...] = ()
@@ -337,6 +342,7 @@ def _known(contract: EngineContract, version: str, found: tuple[FoundAt, ...], p
         actions=_actions(contract.engine, version, known),
         newer_safe=safe.version if safe else None,
         newer_safe_clause_set=safe.clause_set if safe else None,
+        newer_safe_level=safe.level if safe else None,
     )
     if known is None or not known.tested:
         return replace(release, nearest=_nearest(past, version))
@@ -347,6 +353,7 @@ def _known(contract: EngineContract, version: str, found: tuple[FoundAt, ...], p
         knowledge=Knowledge.TESTED,
         verdict=known.verdict,
         clause_set=known.clause_set,
+        level=known.level,
         profile=known.profile,
         measured=known.measured or None,
         # of older results, only the worst failure says what was observed
@@ -370,12 +377,14 @@ def _release(
         detail="",
         verdict=None,
         clause_set=None,
+        level=None,
         profile=None,
         measured=None,
         failures=(),
         actions=(),
         newer_safe=None,
         newer_safe_clause_set=None,
+        newer_safe_level=None,
         nearest=(),
         command=_command(contract, version, found),
     )
@@ -400,8 +409,11 @@ def _nearest(past: History, version: str) -> tuple[NearRelease, ...]:
     with suppress(ValueError):
         parse(version)
         near = past.nearest(version)
-        found = (known for known in near if known)
-        return tuple(NearRelease(known.version, known.verdict, known.clause_set) for known in found if known.verdict)
+        return tuple(
+            NearRelease(known.version, known.verdict, known.clause_set, known.level)
+            for known in near
+            if known and known.verdict
+        )
     return ()
 
 

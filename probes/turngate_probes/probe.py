@@ -281,6 +281,7 @@ class ReleaseProbe:
                 settings=self._copied.digest,
                 verdict=finished.verdict,
                 clause_set=NEWEST_SET,
+                level=settings.level,
                 capability=able,
                 at=datetime.now(UTC),
                 turngate=metadata.version("turngate"),

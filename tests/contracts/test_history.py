@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.tables import each
 from turngate import NotFoundError, history
 from turngate.contract import load
-from turngate.contract.clauses import Result
+from turngate.contract.clauses import NEWEST_SET, Result
 from turngate.contract.verdict import Verdict
 from turngate.contract.versions import parse
 from turngate.errors import ContractError
@@ -149,6 +149,7 @@ def test_changes_lie_between_two_releases() -> None:
     assert ours.untested("1.1.0", "1.3.0") == ("1.1.5", "1.2.5")
 
 
+LONG = "resume.long-session"
 _STRICTER = {"stdin.open": PASS, NEWER: KnownResult(Result.FAIL)}
 
 
@@ -160,6 +161,16 @@ def test_a_verdict_of_other_clauses_is_no_change() -> None:
     assert ours.changes("1.0.0", "1.1.0") == ()
     assert [(each.subject, each.since) for each in ours.changes("1.1.0")] == [("1.2.0", "1.1.0"), (NEWER, "1.1.0")]
     assert known(newer, release("1.2.0", clauses={"stdin.open": PASS})).changes() == ()
+
+
+def test_a_verdict_with_long_sessions_is_compared_without_them() -> None:
+    """Where only one of two releases was tested at level long, its clauses of that level don't count."""
+    good, bad = {"stdin.open": PASS, LONG: PASS}, {"stdin.open": PASS, LONG: KnownResult(Result.FAIL)}
+    short = release("1.0.0", clauses={"stdin.open": PASS}, clause_set=NEWEST_SET)
+    older = release("1.0.0", clauses=good, clause_set=NEWEST_SET, level="long")
+    newer = release("1.1.0", Verdict.DEGRADED, clauses=bad, clause_set=NEWEST_SET, level="long")
+    assert known(short, newer).changes() == ()
+    assert [each.kind for each in known(older, newer).changes()] == ["verdict", "clause"]
 
 
 def test_what_breaks_by_the_older_clauses_too_is_a_change() -> None:

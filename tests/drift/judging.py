@@ -16,7 +16,7 @@ from turngate_probes.harness.observations import Observations
 from turngate_probes.record import replay
 from turngate_probes.releases import recorded_releases
 
-LEVELS = ("static", "hermetic")
+LEVELS = ("static", "hermetic", "long")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ ALONE = (
     "events-twice-codex",
     "numbered-in-each-home",
     "from-a-cache",
+    "keeps-the-last-turns",
 )
 # the turns of a case that come one after the other
 ORDER = {

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from turngate.contract.load import catalogue
 from turngate_probes.clauses.checks import LEVELS
@@ -46,7 +47,7 @@ def test_one_more_engine_runs_than_there_are_cores(monkeypatch: pytest.MonkeyPat
 
 def test_every_level_is_one_of_the_catalogue() -> None:
     """A higher level includes all clauses of lower ones."""
-    assert set(LEVELS["static"]) < set(LEVELS["hermetic"])
+    assert set(LEVELS["static"]) < set(LEVELS["hermetic"]) < set(LEVELS["long"])
     assert {level for levels in LEVELS.values() for level in levels} == {
         clause.level for clause in catalogue().values()
     }
@@ -56,4 +57,5 @@ def test_a_clause_about_everything_plays_all_cases(folder: Path) -> None:
     """A clause about all turns runs all cases, as does a probe without selected clauses."""
     for clauses in (("process.clean-exit",), ()):
         settings = ProbeSettings("hermetic", 2, folder, clauses=clauses)
-        assert settings.cases() == list(CASES)
+        assert settings.cases() == [case for case in CASES if case.level != "long"]
+        assert replace(settings, level="long").cases() == list(CASES)

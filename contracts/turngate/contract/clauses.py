@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
-Level: TypeAlias = Literal["static", "hermetic", "live", "server", "gate"]
+Level: TypeAlias = Literal["static", "hermetic", "long", "live", "server", "gate"]
 
 ClauseSet: TypeAlias = Literal["2026-11", "2026-12", "2027-01"]
 """The name of a set of clauses, oldest first. A verdict names the set that it was given by.
@@ -87,6 +87,14 @@ class Catalogue(dict[str, Clause]):
     def of_set(self, name: str) -> "Catalogue":
         """Return the clauses of a set; of one that a newer turngate has added, all."""
         return Catalogue({clause.id: clause for clause in self.values() if clause.since <= name})
+
+    def scope(self, clause_set: str, level: str) -> str:
+        """Return what a verdict was given by: a set of clauses, and whether it includes those of level long, if any."""
+        named = f"clause set {clause_set}"
+        if level not in ("hermetic", "long"):
+            return f"{named}, level {level}"
+        is_partial = level != "long" and any(clause.level == "long" for clause in self.of_set(clause_set).values())
+        return f"{named}, without long" if is_partial else named
 
     def set_of_recordings(self, results: Iterable[tuple[str, Result]]) -> ClauseSet:
         """Return the newest set of which recordings have answered a clause: about newer ones they say nothing.

@@ -39,7 +39,7 @@ class ProbeResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """The result of a finished probe; `identity` distinguishes the executable from later ones.
 
     `settings` distinguishes the values of the user that it ran with (empty: there were none). `verdict` is None if only
-    the clauses about resuming ran, `clause_set` names those that it was given by, and `at` has a time zone.
+    the clauses about resuming ran, `clause_set` and `level` name those that it was given by, and `at` has a time zone.
     """
 
     engine: _Word
@@ -50,6 +50,7 @@ class ProbeResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     settings: _Word = ""
     verdict: Verdict | None
     clause_set: _Word
+    level: _Word = "hermetic"
     capability: EngineResumeCapability
     at: Annotated[datetime, msgspec.Meta(tz=True)]
     turngate: _Word

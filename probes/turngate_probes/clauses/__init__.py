@@ -16,15 +16,15 @@ unsupported, this one is `not_run` and names it, whatever was observed. A need t
 
 *Healthy turns.* A turn that fails like every other turn says nothing about the clause that it was made for. A turn went
 well (`went_well`) if it ended in time with exit code 0, or with its terminal event if the process had to be ended after
-it, reported no failure, and printed something. If a check of the hermetic level fails, not all turns in its evidence
-went well, and `turn.terminal-event` doesn't hold, then the clause doesn't fail: it is `not_run` and names that one. So
-a check must name every turn that it has judged as evidence, and none that it hasn't.
+it, reported no failure, and printed something. If a check of level hermetic or long fails, not all turns in its
+evidence went well, and `turn.terminal-event` doesn't hold, then the clause doesn't fail: it is `not_run` and names that
+one. So a check must name every turn that it has judged as evidence, and none that it hasn't.
 
 *Blames* stand at the check: clauses that report the failures of the engine which keep its case from running. They are
 asked only if an observation is missing, so that one failure is reported once:
 
-1. If the engine is the reason, at the hermetic level or in the first turn of all, and the report of the level doesn't
-   hold, the clause is `not_run` and names that.
+1. If the engine is the reason, at level hermetic or long or in the first turn of all, and the report of the level
+   doesn't hold, the clause is `not_run` and names that.
 2. If one of the blamed clauses that were judged doesn't hold, the clause is `not_run` and names it.
 3. If the engine is the reason all the same, the clause fails, since nobody else has reported that.
 4. If only a recording is missing, and the contract declares deviations from the clause, they count as observed.
@@ -66,7 +66,8 @@ from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import NotObservedError, Observations
 
 # what fails if no turn works; a turn that fails like all others says nothing about the clause that it was made for
-REPORTS = {"hermetic": "turn.terminal-event", "server": "server.waits"}
+REPORTS = {"hermetic": "turn.terminal-event", "long": "turn.terminal-event", "server": "server.waits"}
+ON_STUB = ("hermetic", "long")  # the levels whose turns run against the stub model
 SHOWN = 3  # last observations of a case that could not continue
 
 
@@ -77,7 +78,7 @@ def with_prerequisites(clause_ids: Iterable[str]) -> frozenset[str]:
     while open_:
         clause = load.catalogue()[open_.pop()]
         wanted.add(clause.id)
-        report = _report(clause) if clause.level == "hermetic" else ()
+        report = _report(clause) if clause.level in ON_STUB else ()
         open_ += {*clause.needs, *CHECKS[clause.id].blames[:1], *report} - wanted
     return frozenset(wanted)
 
@@ -122,7 +123,7 @@ def judge(clause: Clause, check: Check, observed: Observations, results: dict[st
     try:
         finding = check.run(observed)
         judged_turns = [observed.turns[name] for name in finding.evidence if name in observed.turns]
-        is_shown = clause.level != "hermetic" or all(map(went_well, judged_turns))
+        is_shown = clause.level not in ON_STUB or all(map(went_well, judged_turns))
         if not finding.ok and not is_shown and (blamed := _broken(clause, results)):
             return structs.replace(blamed, detail=f"{finding.detail}; {blamed.detail}", evidence=finding.evidence)
         return clause_result(clause, finding, observed.contract)
@@ -142,7 +143,7 @@ def _not_seen(
 ) -> ClauseResult:
     """Judge a clause with a missing observation: it fails if the engine caused that and no other clause reports it."""
     named = None
-    if obstacle.by_engine and (obstacle.at_first or clause.level == "hermetic"):
+    if obstacle.by_engine and (obstacle.at_first or clause.level in ON_STUB):
         named = _broken(clause, results)
     named = named or fallen(clause, (blamed for blamed in check.blames if blamed in results), results)
     if named:

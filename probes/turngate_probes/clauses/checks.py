@@ -21,6 +21,7 @@ _Judge = Callable[[Observations], Finding]
 LEVELS = {
     "static": ("static",),
     "hermetic": ("static", "hermetic"),
+    "long": ("static", "hermetic", "long"),
     "live": ("hermetic", "live"),
     "server": ("server",),
     "gate": ("gate",),

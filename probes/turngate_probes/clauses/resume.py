@@ -15,6 +15,7 @@ from turngate_probes.clauses.checks import (
 )
 from turngate_probes.clauses.prompt import arrived, times_in
 from turngate_probes.clauses.stream import RESUMABLE
+from turngate_probes.harness.cases import LONG_SESSION
 from turngate_probes.harness.observations import NotObservedError, Observations, Turn
 
 
@@ -133,6 +134,25 @@ def isolation(observed: Observations) -> Finding:
     silent = [turn.name for turn in (*a, *b) if turn not in evidence]
     reported = f"; not shown by {', '.join(silent)}, which sent no prompt" if silent else ""
     return passed(f"{len(evidence)} turns of two sessions{reported}", *evidence)
+
+
+@check("resume.long-session", "long-session")
+def long_session(observed: Observations) -> Finding:
+    """Each turn was resumed under the same id, and the last one's request contained the nonces of all turns."""
+    first, previous = observed.turn("long-session/turn-1"), observed.turn("long-session/turn-2")
+    turns = [first]
+    for index in range(2, LONG_SESSION + 1):
+        turn = observed.turn(f"long-session/turn-{index}")
+        where = f"turn {index}: "
+        fail_if(not went_well(turn), f"{where}{how_it_ended(turn)}", turn, symptom="refused")
+        another = f"{where}resumed {turn.resumed}, but reported {turn.session}"
+        fail_if(turn.session != previous.session, another, turn, symptom="new-handle")
+        check_carried(turn, *turns, where=where)
+        turns.append(turn)
+    again, last = turns[1], turns[-1]
+    grown = f"{again.cpu_seconds:.1f} and {last.cpu_seconds:.1f} s of CPU time"
+    took = f"turn 2 took {again.seconds:.1f} s, turn {len(turns)} {last.seconds:.1f} s ({grown})"
+    return passed(f"{len(turns)} turns of one session, all sent at the end; {took}", first, again, last)
 
 
 @check("resume.dead-handle", "bad-handles")

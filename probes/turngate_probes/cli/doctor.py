@@ -9,7 +9,7 @@ import click
 from turngate.sanitize import bounded, visible
 
 if TYPE_CHECKING:
-    from turngate_probes.doctor import DoctorReport, FoundRelease
+    from turngate_probes.doctor import DoctorReport, FoundRelease, NearRelease
 
 INTERRUPTED = 130
 _WIDTH = 100
@@ -68,7 +68,7 @@ def doctor(*, as_json: bool) -> int:
 
 def _lines(report: "DoctorReport") -> Iterator[str]:
     rows = [
-        (release.engine, visible(release.version or ""), _word(release), _clause_set(release), release.profile or "")
+        (release.engine, visible(release.version or ""), _word(release), _scope(release), release.profile or "")
         for release in report.releases
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -88,12 +88,16 @@ def _word(release: "FoundRelease") -> str:
     return release.verdict or release.knowledge.replace("_", " ")
 
 
-def _clause_set(release: "FoundRelease") -> str:
-    return f"clause set {release.clause_set}" if release.clause_set else ""
+def _scope(release: "FoundRelease | NearRelease") -> str:
+    from turngate.contract.load import catalogue
+
+    return catalogue().scope(release.clause_set, release.level) if release.clause_set and release.level else ""
 
 
 def _about(release: "FoundRelease") -> Iterator[str]:
     """Say what is known of a release, and what to do."""
+    from turngate.contract.load import catalogue
+
     yield from _wrapped(_why(release))
     for failed in release.failures:
         observed = f": {bounded(failed.detail, _LONGEST)}" if failed.detail else ""
@@ -102,8 +106,9 @@ def _about(release: "FoundRelease") -> Iterator[str]:
         yield "  What your orchestrator must do" + ("" if release.verdict else ", by the contract")
     for action in release.actions:
         yield from _wrapped(f"{action.clause}: {action.action}", "    ")
-    if release.newer_safe:
-        yield f"  newest safe release: {release.newer_safe} (clause set {release.newer_safe_clause_set})"
+    if release.newer_safe and release.newer_safe_clause_set and release.newer_safe_level:
+        by = catalogue().scope(release.newer_safe_clause_set, release.newer_safe_level)
+        yield f"  newest safe release: {release.newer_safe} ({by})"
     if release.settings:
         yield from _wrapped(f"you have settings that may change this: {', '.join(release.settings)}")
         yield f"  test it with them: turngate probe {release.engine} --my-settings"
@@ -127,9 +132,7 @@ def _why(release: "FoundRelease") -> str:
     if release.knowledge == "no_history":
         return f"turngate has no history of {release.title}"
     if release.knowledge in ("unknown", "untested"):
-        near = " and ".join(
-            f"{each.version} ({each.verdict}, clause set {each.clause_set})" for each in release.nearest
-        )
+        near = " and ".join(f"{each.version} ({each.verdict}, {_scope(each)})" for each in release.nearest)
         why = f": {release.detail}" if release.detail else ""
         return f"turngate has no result of this release{why}{'; the nearest that it tested: ' if near else ''}{near}"
     # the clauses that fail are listed below

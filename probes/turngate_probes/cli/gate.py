@@ -68,6 +68,7 @@ def _use_settings(ctx: click.Context, _option: click.Parameter, show: bool) -> b
     help="Expected failures (YAML). The gate fails if one of them passes, until you remove it.",
 )
 @clause_option
+@click.option("--long", is_flag=True, help="Test long sessions, too, which takes a few minutes more.")
 @click.option(
     "--contracts",
     type=folder(),
@@ -102,6 +103,7 @@ def gate(
     turngate gate
     turngate gate codex@latest
     turngate gate codex@0.169.0 --from codex@0.147.0 --report gate.md
+    turngate gate codex@latest --long
 
     --fail-on degraded also fails on other clauses that fail in NEW, on deviations that no longer occur, and on
     differences that make NEW worse. --fail-on caveat also fails on every known caveat of NEW.

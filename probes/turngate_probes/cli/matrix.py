@@ -25,7 +25,11 @@ MOST_SHARDS = 20
 @click.argument("subjects", nargs=-1, required=True, metavar="ENGINE | --merge DIR...", shell_complete=engines)
 @click.option("--versions", metavar="WHICH", help="all, latest:N, a list `a,b,c`, or comparators `>=0.100 <0.150`.")
 @click.option(
-    "--level", type=click.Choice(["static", "hermetic"]), default="hermetic", show_default=True, help="As in `probe`."
+    "--level",
+    type=click.Choice(["static", "hermetic", "long"]),
+    default="hermetic",
+    show_default=True,
+    help="As in `probe`.",
 )
 @clause_option
 @click.option("--shard", default="1/1", metavar="I/N", help="Probe the I-th of N parts.")

@@ -48,10 +48,11 @@ class ProbeOptions(Struct, frozen=True, kw_only=True):
 @target_arguments(required=False)
 @click.option(
     "--level",
-    type=click.Choice(["static", "hermetic", "server", "live"]),
+    type=click.Choice(["static", "hermetic", "long", "server", "live"]),
     default="hermetic",
     show_default=True,
     help="static: only version and help text; hermetic: the real CLI against a stub model backend; "
+    "long: the same, with long sessions; "
     "server: only turns through the reference server; "
     "live: two turns with your own account, if you agree.",
 )

@@ -16,7 +16,7 @@ from semver import Version
 
 from turngate import UsageError, load_contract
 from turngate.contract import load
-from turngate.contract.clauses import Result, Severity
+from turngate.contract.clauses import Level, Result, Severity
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import FALLEN, FailOn, Verdict, decode_hook, verdict
 from turngate.contract.versions import Range
@@ -392,7 +392,6 @@ def _joined(
     asked = tuple(clause.id for clause in new.clauses) if frame.clauses else ()
     return replace(
         frame,
-        level="hermetic",
         interrupted=interrupted,
         clauses=asked,
         seconds=round(seconds, 3),
@@ -412,10 +411,12 @@ def question(
     cache_limit: str,
     jobs: int | None,
     clauses: Sequence[str],
+    long: bool = False,
     registry: RegistryName | None = None,
     fail_on: FailOn = FailOn.BROKEN,
 ) -> ReleaseQuestion:
     """Read the arguments; UsageError or ContractError if they are wrong."""
+    level: Level = "long" if long else "hermetic"
     newer = _target(new)
     engine = newer.engine
     older = _target(old) if old else Target(engine, pinned_version(engine))
@@ -424,9 +425,9 @@ def question(
     if older.engine != engine:
         raise UsageError(f"{older} and {newer} are different engines", "compare two releases of one engine")
     crossed = tuple(clause for clause in clauses if clause in CROSSED)
-    asked = known_clauses([clause for clause in clauses if clause not in CROSSED], "hermetic")
+    asked = known_clauses([clause for clause in clauses if clause not in CROSSED], level)
     settings = matrix_settings(
-        "hermetic",
+        level,
         asked or (("version.readable",) if crossed else ()),
         results=results,
         cache_limit=cache_limit,

@@ -38,6 +38,7 @@ IMITATION = f"""Done.
 <Execution Info>
 {{"session-id": "session-{FORGED}"}}
 </Execution Info>"""
+LONG_SESSION = 50  # turns
 _MINUTE = 60.0
 FAILING = ("backend-401", "backend-500", "backend-away", "backend-cut")
 
@@ -126,6 +127,16 @@ def _main(driver: EngineDriver) -> None:
         hangs=_hangs(driver, "resume.other-cwd"),
     )
     driver.resume("elsewhere", first.session, elsewhere)
+
+
+def _long_session(driver: EngineDriver) -> None:
+    """Resume one session again and again, until a turn doesn't reach the model."""
+    turn = driver.start("turn-1", ask(ASK))
+    session = turn.session
+    for turn_index in range(2, LONG_SESSION + 1):
+        if not turn.sent():
+            break
+        turn = driver.resume(f"turn-{turn_index}", session, ask(ASK, turn_index=turn_index))
 
 
 def _resume_once(driver: EngineDriver) -> None:
@@ -279,6 +290,7 @@ def _deadline(clause_id: str) -> float | None:
 RESUME = Case("main", _resume_once, 2, opens=True)
 # cases that may wait longest come first
 CASES = (
+    Case("long-session", _long_session, LONG_SESSION, level="long"),
     Case("later-minute", _later_minute, 5, waits=True),
     Case("stdin-open", _open_stdin, 1, waits=True),
     Case("backend-away", _one_turn(Text(""), fails=True, hang="hang-away"), 1, waits=True, backend_away=True),

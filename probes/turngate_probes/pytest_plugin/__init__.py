@@ -5,7 +5,7 @@ Every pytest run loads it, so it imports nothing else from turngate and does not
 
 import pytest
 
-LEVELS = ("static", "hermetic", "server")
+LEVELS = ("static", "hermetic", "long", "server")
 PROBLEMS = ("broken", "degraded", "caveat")
 MARKER = "turngate: a clause, tested on a release of an engine"
 

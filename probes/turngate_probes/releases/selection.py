@@ -38,7 +38,8 @@ def similar(name: str, known: Sequence[str]) -> str:
 
 def level_of(clause_id: str) -> Level:
     """Return the lowest level of `probe` that tests a clause."""
-    return "static" if clause_id in {clause.id for clause in load.catalogue().at_level("static")} else "hermetic"
+    level = load.catalogue()[clause_id].level if clause_id in load.catalogue() else "hermetic"
+    return level if level in ("static", "long") else "hermetic"
 
 
 def chosen(spec: str, published: Iterable[str]) -> tuple[str, ...]:

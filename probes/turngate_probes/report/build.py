@@ -146,6 +146,7 @@ def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], started: 
         output=plan.output,
         verdict=finished.verdict if finished else None if selected else early,
         clause_set=_clause_set(plan, started, results),
+        level=started.level,
         profile=kind,
         capability=able,
         handle=finished.handle if finished else None,

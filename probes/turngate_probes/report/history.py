@@ -31,6 +31,7 @@ class ReleaseHistory(Struct, frozen=True):
     published: null: unknown.
     verdict: null: only selected clauses were tested.
     clause_set: The set of clauses that the verdict was given by. It says nothing about newer clauses.
+    level: The level of the test: hermetic, or long, which includes the clauses about long sessions.
     profile: null: not tested.
     why: Why it is broken or could not be tested; empty otherwise.
     changes: Its differences from the tested release before it that is covered.
@@ -44,6 +45,12 @@ class ReleaseHistory(Struct, frozen=True):
     why: str
     caveats: tuple[Caveat, ...]
     changes: tuple[Change, ...]
+    level: str = "hermetic"
+
+    @property
+    def scope(self) -> str:
+        """What the verdict was given by."""
+        return load.catalogue().scope(self.clause_set, self.level)
 
 
 class HistoryReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag="turngate.history-report/1"):
@@ -65,7 +72,7 @@ class HistoryReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag="
 
 
 class EngineSummary(Struct, frozen=True):
-    """How much is known of an engine; `newest` is its newest tested release, `clause_set` the set that judged it."""
+    """How much is known of an engine; `newest` is its newest tested release, judged by `clause_set` at `level`."""
 
     engine: str
     tested: int
@@ -73,6 +80,7 @@ class EngineSummary(Struct, frozen=True):
     newest: str | None
     verdict: Verdict | None
     clause_set: str | None
+    level: str | None
 
 
 def summaries(known: Iterable[History]) -> tuple[EngineSummary, ...]:
@@ -83,7 +91,7 @@ def summaries(known: Iterable[History]) -> tuple[EngineSummary, ...]:
 def _summary(known: History) -> EngineSummary:
     tested = [release for release in known.releases if release.tested]
     newest = tested[-1] if tested else None
-    about = (newest.version, newest.verdict, newest.clause_set) if newest else (None, None, None)
+    about = (newest.version, newest.verdict, newest.clause_set, newest.level) if newest else (None,) * 4
     return EngineSummary(known.engine, len(tested), len(known.published), *about)
 
 
@@ -130,6 +138,7 @@ def _release(known: History, release: KnownRelease, changes: tuple[Change, ...])
         release.why,
         caveats,
         changes,
+        release.level,
     )
 
 
@@ -138,9 +147,9 @@ def summary_lines(engines: Sequence[EngineSummary]) -> Iterator[Line]:
     width = max((len(each.engine) for each in engines), default=0)
     for each in engines:
         line = Text(f"{each.engine.ljust(width)}  {each.tested} of {each.published} published releases tested")
-        if each.newest and each.verdict:
+        if each.newest and each.verdict and each.clause_set and each.level:
             line.append(f"; newest: {each.newest} ").append(each.verdict, style_of(each.verdict))
-            line.append(f" (clause set {each.clause_set})")
+            line.append(f" ({load.catalogue().scope(each.clause_set, each.level)})")
         yield 0, line
 
 
@@ -180,7 +189,7 @@ def _rows(releases: Sequence[ReleaseHistory]) -> Iterator[list[ReleaseHistory]]:
     """Group each release that changed something with the newer ones that didn't, and have the same set of clauses."""
     row = list[ReleaseHistory]()
     for release in releases:
-        if row and row[-1].clause_set != release.clause_set:
+        if row and row[-1].scope != release.scope:
             yield row
             row = []
         row.append(release)
@@ -197,7 +206,7 @@ def _row_lines(equal: Sequence[ReleaseHistory]) -> Iterator[Line]:
     date = f" ({_span(oldest.published, newest.published)})" if oldest.published and newest.published else ""
     verdict = str(newest.verdict)
     line = Text.assemble((f"{versions}{date}", "bold"), ": ", (verdict, style_of(verdict)))
-    line.append(f" (clause set {newest.clause_set})")
+    line.append(f" ({newest.scope})")
     if newest.caveats:
         line.append(f", known caveats: {_by_clause(newest.caveats)}")
     yield 0, line

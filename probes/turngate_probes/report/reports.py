@@ -44,6 +44,7 @@ class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     executable: null: none was run.
     verdict: null: only selected clauses were tested, which says nothing about the whole release.
     clause_set: The set of clauses that the verdict was given by. It says nothing about newer clauses.
+    level: The level at which it was tested; only level long asks the set's clauses about long sessions.
     profile: null: not tested.
     capability: null: not tested.
     unverified: Sections of the contract that were never observed.
@@ -66,6 +67,7 @@ class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     output: Text | UnsetType = UNSET
     verdict: Verdict | None
     clause_set: Text = FIRST_SET
+    level: Level = "hermetic"
     profile: EngineInteractiveProfile | None
     capability: EngineResumeCapability | None
     handle: EngineSessionHandle | None
@@ -253,6 +255,7 @@ class GatedRelease(Struct, frozen=True, forbid_unknown_fields=True):
     verdict: null: only selected clauses were tested.
     failed: Why it could not be tested.
     clause_set: The set of clauses that the verdict was given by.
+    level: The level at which it was tested; only level long asks the set's clauses about long sessions.
     """
 
     release: Text
@@ -263,6 +266,7 @@ class GatedRelease(Struct, frozen=True, forbid_unknown_fields=True):
     note: str | None
     failed: NotAsked | None
     clause_set: Text = FIRST_SET
+    level: Level = "hermetic"
 
 
 class GateReport(

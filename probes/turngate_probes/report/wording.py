@@ -56,8 +56,8 @@ def basis(release: ReleaseReport) -> str:
 
 
 def clause_set_of(release: ReleaseReport | GatedRelease) -> str:
-    """Return the name of the set of clauses by which a release was judged."""
-    return visible(f"clause set {release.clause_set}")
+    """Return the name of the set of clauses by which a release was judged, and what of it was not asked."""
+    return visible(catalogue().scope(release.clause_set, release.level))
 
 
 def verdict_of(release: ReleaseReport) -> str:

@@ -187,8 +187,12 @@ class HeadlessCall:
         named = settings_effects.files_named(self.contract, self.prompt, self.world.env, self.world.cwd)
         session.messages.append({"role": "user", "content": self.prompt + named})
         self.slots["turn"] = sum(message["role"] == "user" for message in session.messages)
-        if self.world.faults_in(self.slots["turn"], self.prompt).forgets:
+        faults = self.world.faults_in(self.slots["turn"], self.prompt)
+        if faults.forgets:
             del session.messages[:-1]
+        if faults.keeps_turns:
+            said = [i for i, message in enumerate(session.messages) if message["role"] == "user"]
+            del session.messages[: said[-faults.keeps_turns :][0]]
         self.store.keep(session)
         try:
             return self._answer(session)

@@ -97,6 +97,7 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     changes_session: Annotated[bool, _at("session", "both", "uses another session id from its second turn on")] = False
     forgets: Annotated[bool, _at("session", "both", "sends the model no earlier turns")] = False
+    keeps_turns: Annotated[int, _at("session", "turn", "sends the model only so many of its last turns", 0)] = 0
     dies_in_turn: Annotated[bool, _at("process", "process", "exits during its first turn")] = False
     dies_after_turn: Annotated[bool, _at("process", "process", "exits once its first turn has ended")] = False
     dies_at_reply: Annotated[

@@ -229,10 +229,10 @@ def _answer(wire: WireProtocol, reply: Reply, document: Json) -> tuple[str, Answ
             return f"refuse {status}", Answer(status, wire.refusal(status, message))
         case Hang():
             return "hang", None
-        case Text(text):
-            label, answer = "text", ModelAnswer(model, text)
-        case ToolCall(name, arguments):
-            label, answer = f"tool_call {name}", ModelAnswer(model, tool=name, arguments=arguments)
+        case Text(text, tokens):
+            label, answer = "text", ModelAnswer(model, text, tokens=tokens)
+        case ToolCall(name, arguments, tokens):
+            label, answer = f"tool_call {name}", ModelAnswer(model, tool=name, arguments=arguments, tokens=tokens)
         case Cut():
             label, answer = "cut", ModelAnswer(model, _CUT_TEXT)
     streamed = [encode(event) for event in wire.events(answer, document)] if document.get("stream") else None

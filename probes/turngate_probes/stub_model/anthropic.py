@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from http import HTTPStatus
 
-from turngate_probes.stub_model.protocol import Event, Json, ModelAnswer, WireProtocol, new_id, objects
+from turngate_probes.stub_model.protocol import OUTPUT_TOKENS, Event, Json, ModelAnswer, WireProtocol, new_id, objects
 
 _ERRORS = {
     401: "authentication_error",
@@ -13,7 +13,6 @@ _ERRORS = {
     429: "rate_limit_error",
     529: "overloaded_error",
 }
-_USAGE = {"input_tokens": 10, "output_tokens": 2}
 
 
 def _kind(message: Json) -> str | None:
@@ -21,6 +20,10 @@ def _kind(message: Json) -> str | None:
         return "model"
     results = (part.get("type") == "tool_result" for part in objects(message.get("content")))
     return "result" if any(results) else None
+
+
+def _usage(answer: ModelAnswer) -> Json:
+    return {"input_tokens": answer.tokens, "output_tokens": OUTPUT_TOKENS}
 
 
 def _message(answer: ModelAnswer, *content: Json, stop_reason: str | None = None) -> Json:
@@ -32,7 +35,7 @@ def _message(answer: ModelAnswer, *content: Json, stop_reason: str | None = None
         "content": list(content),
         "stop_reason": stop_reason,
         "stop_sequence": None,
-        "usage": _USAGE,
+        "usage": _usage(answer),
     }
 
 
@@ -59,7 +62,8 @@ def _events(answer: ModelAnswer, _request: Json) -> Iterator[Event]:
     for delta in deltas:
         yield _event("content_block_delta", index=0, delta=delta)
     yield _event("content_block_stop", index=0)
-    yield _event("message_delta", delta={"stop_reason": _finish(answer), "stop_sequence": None}, usage=_USAGE)
+    ended = {"stop_reason": _finish(answer), "stop_sequence": None}
+    yield _event("message_delta", delta=ended, usage=_usage(answer))
     yield _event("message_stop")
 
 

@@ -5,7 +5,7 @@ A stream always comes as server-sent events, as `alt=sse` asks for it.
 
 from collections.abc import Iterator
 
-from turngate_probes.stub_model.protocol import Event, Json, ModelAnswer, WireProtocol, name_of, objects
+from turngate_probes.stub_model.protocol import OUTPUT_TOKENS, Event, Json, ModelAnswer, WireProtocol, name_of, objects
 
 _STATUSES = {
     400: "INVALID_ARGUMENT",
@@ -17,7 +17,6 @@ _STATUSES = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
-_USAGE = {"promptTokenCount": 10, "candidatesTokenCount": 2, "totalTokenCount": 12}
 
 
 def _names(tool: Json) -> Iterator[str]:
@@ -40,7 +39,9 @@ def _document(answer: ModelAnswer, text: str, **ended: str) -> Json:
     call = {"functionCall": {"name": answer.tool, "args": answer.arguments}}
     content = {"role": "model", "parts": [{"text": text} if answer.tool is None else call]}
     candidate = {"content": content, "index": 0, **ended}
-    return {"candidates": [candidate], "usageMetadata": _USAGE, "modelVersion": answer.model}
+    counted = {"promptTokenCount": answer.tokens, "candidatesTokenCount": OUTPUT_TOKENS}
+    usage = {**counted, "totalTokenCount": answer.tokens + OUTPUT_TOKENS}
+    return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": answer.model}
 
 
 def _whole(answer: ModelAnswer) -> Json:
@@ -50,7 +51,7 @@ def _whole(answer: ModelAnswer) -> Json:
 def _events(answer: ModelAnswer, _request: Json) -> Iterator[Event]:
     for piece in answer.pieces:
         yield None, _document(answer, piece)
-    yield None, _document(ModelAnswer(answer.model), "", finishReason="STOP")
+    yield None, _document(ModelAnswer(answer.model, tokens=answer.tokens), "", finishReason="STOP")
 
 
 def _refusal(status: int, message: str) -> Json:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from http import HTTPStatus
 
-from turngate_probes.stub_model.protocol import Event, Json, ModelAnswer, WireProtocol, name_of, new_id
+from turngate_probes.stub_model.protocol import OUTPUT_TOKENS, Event, Json, ModelAnswer, WireProtocol, name_of, new_id
 
 _ERROR_KINDS = {
     401: ("invalid_request_error", "invalid_api_key"),
@@ -12,7 +12,6 @@ _ERROR_KINDS = {
     429: ("requests", "rate_limit_exceeded"),
 }
 _KINDS = {"assistant": "model", "tool": "result", "function": "result"}
-_USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
 
 
 def refusal(status: int, message: str) -> Json:
@@ -54,12 +53,17 @@ def _head(answer: ModelAnswer, kind: str) -> Json:
     return {"id": new_id("chatcmpl-"), "object": kind, "created": int(time.time()), "model": answer.model}
 
 
+def _usage(answer: ModelAnswer) -> Json:
+    counted = {"prompt_tokens": answer.tokens, "completion_tokens": OUTPUT_TOKENS}
+    return {**counted, "total_tokens": answer.tokens + OUTPUT_TOKENS}
+
+
 def _whole(answer: ModelAnswer) -> Json:
     message: Json = {"role": "assistant", "content": answer.text, "refusal": None}
     if answer.tool is not None:
         message = {**message, "content": None, "tool_calls": [_call(answer, answer.arguments_json)]}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(answer)}
-    return {**_head(answer, "chat.completion"), "choices": [choice], "usage": _USAGE}
+    return {**_head(answer, "chat.completion"), "choices": [choice], "usage": _usage(answer)}
 
 
 def _events(answer: ModelAnswer, request: Json) -> Iterator[Event]:
@@ -69,7 +73,7 @@ def _events(answer: ModelAnswer, request: Json) -> Iterator[Event]:
     yield None, {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": _finish(answer)}]}
     options = request.get("stream_options")
     if isinstance(options, dict) and options.get("include_usage"):
-        yield None, {**head, "choices": [], "usage": _USAGE}
+        yield None, {**head, "choices": [], "usage": _usage(answer)}
     yield None, "[DONE]"
 
 

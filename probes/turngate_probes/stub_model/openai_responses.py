@@ -4,15 +4,17 @@ import time
 from collections.abc import Iterator
 
 from turngate_probes.stub_model import openai_chat
-from turngate_probes.stub_model.protocol import Event, Json, ModelAnswer, WireProtocol, name_of, new_id, objects
+from turngate_probes.stub_model.protocol import (
+    OUTPUT_TOKENS,
+    Event,
+    Json,
+    ModelAnswer,
+    WireProtocol,
+    name_of,
+    new_id,
+    objects,
+)
 
-_USAGE = {
-    "input_tokens": 10,
-    "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-    "output_tokens": 2,
-    "output_tokens_details": {"reasoning_tokens": 0},
-    "total_tokens": 12,
-}
 # required fields of a response that no engine reads
 _UNUSED: Json = {
     "error": None,
@@ -56,6 +58,16 @@ def _item(answer: ModelAnswer) -> Json:
     return {"type": "message", "id": new_id("msg_"), "role": "assistant", "status": "completed", "content": [part]}
 
 
+def _usage(answer: ModelAnswer) -> Json:
+    return {
+        "input_tokens": answer.tokens,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": OUTPUT_TOKENS,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": answer.tokens + OUTPUT_TOKENS,
+    }
+
+
 def _response(answer: ModelAnswer, identifier: str, items: list[Json] | None = None) -> Json:
     return {
         "id": identifier,
@@ -64,7 +76,7 @@ def _response(answer: ModelAnswer, identifier: str, items: list[Json] | None = N
         "model": answer.model,
         "status": "in_progress" if items is None else "completed",
         "output": items or [],
-        "usage": None if items is None else _USAGE,
+        "usage": None if items is None else _usage(answer),
         **_UNUSED,
     }
 

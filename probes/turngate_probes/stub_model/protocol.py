@@ -8,6 +8,8 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
+TOKENS = 10  # of any request, unless the script says otherwise
+OUTPUT_TOKENS = 2
 Json: TypeAlias = Mapping[str, Any]
 Event: TypeAlias = tuple[str | None, Json | str]  # an event of a stream: its name, if it has one, and its data
 
@@ -27,12 +29,16 @@ class ModelPrompt(Struct, frozen=True):
 
 
 class ModelAnswer(Struct, frozen=True):
-    """What the model answers: a text, or a call of `tool` with `arguments`."""
+    """What the model answers: a text, or a call of `tool` with `arguments`.
+
+    `tokens` are those of the request, as the model counts them.
+    """
 
     model: str
     text: str = ""
     tool: str | None = None
     arguments: Json = field(default_factory=dict)
+    tokens: int = TOKENS
 
     @property
     def arguments_json(self) -> str:
@@ -119,16 +125,21 @@ class WireProtocol(Struct, frozen=True):
 
 
 class Text(Struct, frozen=True):
-    """The model says `text` and ends its turn."""
+    """The model says `text` and ends its turn. It counts so many `tokens` in the request."""
 
     text: str
+    tokens: int = TOKENS
 
 
 class ToolCall(Struct, frozen=True):
-    """The model asks for the tool `name` with `arguments`, whether or not it was offered."""
+    """The model asks for the tool `name` with `arguments`, whether or not it was offered.
+
+    It counts so many `tokens` in the request.
+    """
 
     name: str
     arguments: Mapping[str, Any]
+    tokens: int = TOKENS
 
 
 class Refuse(Struct, frozen=True):

@@ -195,6 +195,15 @@ def test_levels_of_the_fixed_clauses() -> None:
     assert {clause.id for clause in CLAUSES if clause.level == "server"} == SERVER | KEPT | STICKY
 
 
+def test_a_verdict_says_what_it_was_given_by() -> None:
+    """A set of clauses stands with what of it was not asked; an earlier set has no clauses about long sessions."""
+    catalogue = load.catalogue()
+    assert catalogue.scope(NEWEST_SET, "hermetic") == f"clause set {NEWEST_SET}, without long"
+    assert catalogue.scope(NEWEST_SET, "long") == f"clause set {NEWEST_SET}"
+    assert catalogue.scope(NEWEST_SET, "server") == f"clause set {NEWEST_SET}, level server"
+    assert catalogue.scope("2026-12", "hermetic") == "clause set 2026-12"
+
+
 def test_clauses_say_what_and_why() -> None:
     """Each clause is one sentence, with the consequence for an orchestrator."""
     for clause in CLAUSES:

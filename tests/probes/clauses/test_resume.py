@@ -9,6 +9,7 @@ from tests.probes import turns as t
 from tests.tables import each
 from turngate.contract.verdict import Finding
 from turngate.process import Ended
+from turngate_probes.harness.cases import LONG_SESSION
 from turngate_probes.harness.observations import NotObservedError, Turn
 
 FIRST = t.turn("main/first")
@@ -265,3 +266,45 @@ def test_any_other_answer_fails(answer: str | None) -> None:
     finding = recalled(answer)
     assert not finding.ok
     assert not answer or answer in finding.detail
+
+
+def long_session(broken: int = 0, **changes: Any) -> Finding:
+    """Check a session of 50 turns, one of which has these changes."""
+    names = [f"long-session/turn-{index}" for index in range(1, LONG_SESSION + 1)]
+    turns = [t.turn(names[0])]
+    for index, name in enumerate(names[1:], 2):
+        about = changes if index == broken else {}
+        turns.append(t.resumed(name, *names[: index - 1], **{"seconds": index / 10, "cpu_seconds": 0.2, **about}))
+    return t.check("resume.long-session", *turns)
+
+
+def test_a_long_session_tells_how_long_its_turns_take() -> None:
+    """Fifty turns pass, and the detail compares the last one with the first resume."""
+    finding = long_session()
+    assert finding.ok
+    assert "turn 2 took 0.2 s, turn 50 5.0 s (0.2 and 0.2 s of CPU time)" in finding.detail
+    assert finding.evidence == tuple(f"long-session/turn-{index}" for index in (1, 2, 50))
+
+
+@each(
+    "broken, changes, symptom, detail",
+    [
+        (
+            30,
+            {"exit_code": 1, "stderr": b"error: too many turns\n"},
+            "refused",
+            "turn 30: exit code 1: error: too",
+        ),
+        (31, {"requests": ()}, "refused", "turn 31: the prompt was not sent"),
+        (32, {"requests": (t.exchange(t.nonce("long-session/turn-32")),)}, "context-lost", "turn 32: earlier turns"),
+        (50, {"stdout": t.printed(t.ANOTHER)}, "new-handle", f"turn 50: resumed {t.SESSION}, but reported {t.ANOTHER}"),
+    ],
+)
+def test_a_long_session_names_the_turn_that_breaks_it(
+    broken: int, changes: dict[str, Any], symptom: str, detail: str
+) -> None:
+    """A turn that fails, sends no prompt, has lost an earlier turn or has another id fails with its symptom."""
+    finding = long_session(broken, **changes)
+    assert not finding.ok
+    assert finding.symptoms == (symptom,)
+    assert detail in finding.detail

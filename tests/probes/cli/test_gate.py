@@ -21,6 +21,7 @@ from turngate_probes.gate import decision
         (("kimi",), "'kimi' is not a release\nwrite kimi=PATH"),
         (("codex@0.170.0", "--from", "gemini@0.61.0"), "and"),
         (("codex@0.170.0", "--clause", "no.such"), "no.such"),
+        (("codex@0.170.0", "--clause", "resume.long-session"), "its level is long"),
         (("codex@0.170.0", "--baseline", "absent.yaml"), "'absent.yaml' does not exist"),
         (("codex@0.170.0", "--cache-limit", "much"), "much"),
         (("codex@0.170.0", "--report", "a.html", "--report", "./a.html"), "a file is named twice"),
@@ -49,6 +50,19 @@ def test_the_answer_is_published_and_its_code_returned(
     question = answer.call_args.args[0]
     assert (str(question.old), str(question.new)) == ("codex@0.160.0", "codex@0.169.0")
     assert (question.settings.probe.clauses, question.settings.probe.jobs) == (("handle.present",), 3)
+
+
+def test_long_sessions_are_tested_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --long, both releases are probed at level long, else without it."""
+    answer = Mock(return_value=views.red_by_a_tool())
+    monkeypatch.setattr(decision, "answer", answer)
+    for options, level in (
+        (("--long",), "long"),
+        (("--long", "--clause", "resume.long-session"), "long"),
+        ((), "hermetic"),
+    ):
+        cli.run(["gate", "codex@0.169.0", "--from", "codex@0.160.0", *options])
+        assert answer.call_args.args[0].settings.probe.level == level
 
 
 def test_nothing_is_published_when_nothing_is_known(

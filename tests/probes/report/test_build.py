@@ -6,10 +6,12 @@ from msgspec import structs
 
 from tests.probes.report import journals as j
 from tests.probes.report import samples
+from turngate.contract.clauses import NEWEST_SET
 from turngate.contract.load import catalogue, first_error
 from turngate.errors import UsageError
 from turngate_probes.journal.events import ClauseEvent, Event, ReleaseFinished
 from turngate_probes.report.build import EXCERPT, MOST_REQUESTS, build
+from turngate_probes.report.wording import clause_set_of
 
 WHOLE = [j.started(), j.planned(), j.turn(), *j.clauses(), j.finished(), j.ended()]
 MISSED = j.clause("handle.present", "fail", detail="no thread_id")
@@ -80,6 +82,15 @@ def test_a_journal_is_judged_by_its_own_set_of_clauses() -> None:
     assert (release["verdict"], release["clause_set"]) == ("compatible", "2026-11")
     assert [clause["id"] for clause in release["clauses"]] == [clause.id for clause in older]
     assert only_release(*WHOLE)["clause_set"] == "2026-12"
+
+
+def test_a_verdict_stands_with_its_level() -> None:
+    """A release has the level of its probe beside its set of clauses, which the words for a verdict name."""
+    for level in ("hermetic", "long"):
+        report = build([j.started(level=level, clause_set=NEWEST_SET), j.planned(), j.finished(), j.ended()])
+        scope = catalogue().scope(NEWEST_SET, level)
+        assert report.releases[0].level == level
+        assert clause_set_of(report.releases[0]) == scope
 
 
 def test_a_verdict_from_recordings_names_the_set_that_they_answer() -> None:

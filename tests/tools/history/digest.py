@@ -56,6 +56,7 @@ def known_release(events: Iterable[Event]) -> KnownRelease:
         integrity="" if release.integrity is UNSET else release.integrity,
         verdict=release.verdict,
         clause_set=release.clause_set,
+        level=release.level,
         profile=release.profile.kind if release.profile else None,
         why=bounded(_lasting(_why(release)), LONGEST),
         measured=f"{datetime.fromisoformat(started.at):%Y-%m-%d}",

@@ -60,10 +60,11 @@ class LostTool(Struct, frozen=True):
 
 
 class LastProbe(Struct, frozen=True):
-    """The latest result of `turngate probe` for an executable, by a set of clauses; `at` is its time in UTC."""
+    """The latest result of `turngate probe` for an executable, by a set and level of clauses; `at` is its UTC time."""
 
     verdict: Verdict
     clause_set: str
+    level: str
     version: str | None
     at: str
     supported: bool | None
@@ -250,7 +251,7 @@ def _last_probe(last: ProbeResult) -> LastProbe | None:
     if last.verdict is None:  # only its resume was tested
         return None
     at = f"{last.at:{_TIME}}"
-    return LastProbe(last.verdict, last.clause_set, last.version, at, last.capability.supported)
+    return LastProbe(last.verdict, last.clause_set, last.level, last.version, at, last.capability.supported)
 
 
 def _place(contract: EngineContract) -> tuple[tuple[str, str, str], Path]:

@@ -353,6 +353,7 @@ def test_the_last_probe_is_listed(cli_env: CliEnv, engines: Engines) -> None:
     assert row(engines)["last_probe"] == {
         "verdict": "degraded",
         "clause_set": "2026-12",
+        "level": "hermetic",
         "version": "0.169.0",
         "at": "2026-11-22T01:02:03Z",
         "supported": True,
