@@ -59,8 +59,8 @@ class Growth:
         return f"{self.name}: {grown} (flat up to +{self.allowed:.1f}): {'flat' if self.flat else 'NOT FLAT'}"
 
 
-# What Python holds is flat (tracemalloc). But the allocator keeps what it once needed for each of some 540 threads, until
-# all of them have served the largest requests: after 10 minutes, the process still grows by 1 to 2 MB a minute.
+# What Python holds is flat (tracemalloc). But the allocator keeps what it once needed for each of some 540 threads,
+# until all of them have served the largest requests: after 10 minutes, the process still grows by 1 to 2 MB a minute.
 BOUNDS: dict[str, tuple[Callable[[Sample], float], Bound]] = {
     "memory, MB": (lambda sample: sample.memory / MB, Bound(0.1, 24)),
     "file descriptors": (lambda sample: sample.files, Bound(0.1, 16)),
