@@ -400,6 +400,11 @@ class EngineContract(Struct, frozen=True, kw_only=True):
         every = (self.hermetic.tool_call, self.hermetic.command_call, *own)
         return next((call for call in every if call and call.name == tool), None)
 
+    @property
+    def instructions(self) -> InstructionFile | None:
+        """The first instruction file of a workspace that has a path."""
+        return next((file for file in self.instruction_files if file.path), None)
+
     def stream(self, name: Stream) -> Framed:
         """Return the framing of one stream."""
         return self.streams.stdout if name == "stdout" else self.streams.stderr

@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from turngate.contract.home_and_workspace import SetupFile, ToolUse
-from turngate.contract.values import Regex, Strings, Text, Texts
+from turngate.contract.values import NOT_EMPTY, RecordPath, Regex, Strings, Text, Texts
 
 
 class MachineNeed(Struct, frozen=True):
@@ -19,6 +19,19 @@ class MachineNeed(Struct, frozen=True):
     pattern: Regex
 
 
+class Effort(Struct, frozen=True):
+    """How a caller asks for more or less reasoning, and what the request to the model then says.
+
+    options: Caller options that ask for an effort that the release doesn't take by itself.
+    field: Where the request has it.
+    value: What is there.
+    """
+
+    options: Annotated[Strings, NOT_EMPTY]
+    field: RecordPath
+    value: Text
+
+
 class Hermetic(Struct, frozen=True):
     """What makes a probe's engine connect only to the stub model backend.
 
@@ -27,6 +40,7 @@ class Hermetic(Struct, frozen=True):
 
     model: Name of the model that the stub replaces, passed by `launch.model`.
     options: Caller options for every turn of the probe, including resumes.
+    effort: How the effort of that model is chosen, where an option does that.
     tool_call: A call that writes a file, by a command where the engine has no other tool for it.
     command_call: A call that runs a command, where that takes another tool.
     egress: Hosts that the release is known to contact. Each attempt is blocked. Any other host fails
@@ -46,5 +60,6 @@ class Hermetic(Struct, frozen=True):
     vendor: Texts = ()
     tool_call: ToolUse | None = None
     command_call: ToolUse | None = None
+    effort: Effort | None = None
     failure_deadline: Annotated[float, Meta(ge=1, le=100)] | None = None
     needs: tuple[MachineNeed, ...] = ()

@@ -129,6 +129,7 @@ class InstructionFile(Struct, frozen=True):
     path: Its name, or the path of a file, or of a folder all of whose files count, below such a folder.
     imports: Finds another file in its text that the engine sends too. Its group `path` is relative to the file.
     named_in: The setting that names it, in place of a path.
+    left_out: What keeps it from the model on turngate's own turns, such as a guard, by the mode in which it does.
     """
 
     RULE: ClassVar[SchemaRule] = {"oneOf": [{"required": ["path"]}, {"required": ["named_in"]}]}
@@ -136,6 +137,7 @@ class InstructionFile(Struct, frozen=True):
     path: RelativePath = ""
     imports: Annotated[Regex, matching(r"\(\?P<path>")] | None = None
     named_in: NamingSetting | None = None
+    left_out: Annotated[Mapping[Literal["auto", "interactive"], Text], NOT_EMPTY] = field(default_factory=dict)
 
 
 class UnsafeSetting(Struct, frozen=True):

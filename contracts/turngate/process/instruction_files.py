@@ -18,6 +18,7 @@ from turngate.contract.home_and_workspace import InstructionFile
 from turngate.contract.session_ids import filled, slots
 from turngate.errors import RefusedError
 from turngate.files import read_regular, real_path
+from turngate.model import Mode
 
 MOST_FOLDERS = 100_000
 _LONGEST = 2**20  # bytes of a file that are searched for imports
@@ -52,9 +53,11 @@ def check_instruction_files(contract: EngineContract, workspace: Path, env: Mapp
 
 
 def _with_names(contract: EngineContract, env: Mapping[str, str | None]) -> Iterator[InstructionFile]:
-    """Yield the instruction files of a contract, with the paths that the user's settings name."""
+    """Yield the instruction files of a contract that a turn may send, with the paths that the user's settings name."""
     values = slots(contract.store.locations if contract.store else {}, env)
     for kind in contract.instruction_files:
+        if all(mode in kind.left_out for mode in Mode):
+            continue
         if kind.named_in is None:
             yield kind
             continue

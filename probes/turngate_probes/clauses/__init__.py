@@ -51,6 +51,8 @@ from turngate_probes.clauses import (  # noqa: F401 - importing them registers t
     artifacts,
     canaries,
     gate,
+    instructions,
+    model,
     ongoing,
     process,
     prompt,

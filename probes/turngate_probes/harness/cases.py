@@ -162,8 +162,25 @@ def _bad_handles(driver: EngineDriver) -> None:
 
 
 def _auto(driver: EngineDriver) -> None:
-    first = driver.start("first", ask(FINAL, mode=Mode.AUTO))
-    driver.resume("again", first.session, ask(FINAL, mode=Mode.AUTO, turn_index=2))
+    text = settings_cases.instruct(driver)
+    first = driver.start("first", replace(ask(FINAL, mode=Mode.AUTO), instructions=text))
+    driver.resume("again", first.session, replace(ask(FINAL, mode=Mode.AUTO, turn_index=2), instructions=text))
+
+
+def _asked_model(driver: EngineDriver) -> None:
+    """Ask for another model than the release takes by itself, and for another effort."""
+    hermetic, model = driver.contract.hermetic, driver.contract.launch.model
+    if not model:
+        return
+    options = hermetic.effort.options if hermetic.effort else ()
+    asked = replace(ask(ASK), model=hermetic.model, options=options)
+    first = driver.start("first", asked)
+    again = replace(ask(FINAL, turn_index=2), model=hermetic.model, options=options)
+    driver.resume("again", first.session, again)
+
+
+def _asked_model_turns(contract: EngineContract) -> int:
+    return 2 if contract.launch.model else 0
 
 
 def _flag_prompts(driver: EngineDriver) -> None:
@@ -301,6 +318,7 @@ CASES = (
     Case("main", _main, 6, opens=True),
     Case("bad-handles", _bad_handles, 3),
     Case("auto", _auto, 2),
+    Case("asked-model", _asked_model, _asked_model_turns),
     Case("flag-prompts", _flag_prompts, 2),
     Case("large-prompt", _large_prompt, 1),
     Case("imitation", _imitation, _imitation_turns),
@@ -346,5 +364,7 @@ RECORDED_ONLY = (
 # a call that needs no approval shows nothing about streams
 _CALLED_ONCE = Case("tool-call", _called_once, 1)
 # streams do not show which programs were started
-_NOT_RECORDED = (_CALLED_ONCE.name, "ends-once", "canaries", "own-settings", "workspace", "artifacts", "file-marks")
+_NOT_RECORDED = {
+    *(_CALLED_ONCE.name, "ends-once", "canaries", "own-settings", "workspace", "artifacts", "file-marks", "asked-model")
+}
 RECORDED = (*(case for case in CASES if case.name not in _NOT_RECORDED), _CALLED_ONCE, *RECORDED_ONLY)

@@ -195,7 +195,8 @@ class Ask(Struct, frozen=True):
     that the turn can't reach its model, and is stopped once it has tried to reach `vendor`, or a stranger; at the first
     request `signal` is sent to the engine's process group. `options` are a caller's, besides those of every turn. The
     engine may write below `artifacts`; then the model makes the `writes`, one after the other, before it replies.
-    The model also makes the `ongoing` calls before it replies.
+    The model also makes the `ongoing` calls before it replies. `instructions` is the text of the workspace's
+    instruction file, `model` the one to ask for.
     """
 
     prompt: str
@@ -216,6 +217,8 @@ class Ask(Struct, frozen=True):
     artifacts: Path | None = None
     writes: tuple[Write, ...] = ()
     ongoing: tuple[OngoingCall, ...] = ()
+    instructions: str = ""
+    model: str | None = None
 
     def seconds_of_helper(self, exchange: Exchange) -> float:
         """Return how long the model works for another agent of the engine, which then outlives the turn if it can."""
@@ -325,7 +328,7 @@ class EngineDriver(Struct, frozen=True):
         if self.sandbox.account is not None:
             return ask.options, None
         hermetic = self.contract.hermetic
-        model = hermetic.model if self.contract.launch.model else None
+        model = ask.model or (hermetic.model if self.contract.launch.model else None)
         return (*(self.sandbox.fill(token) for token in hermetic.options), *ask.options), model
 
     def _turn(self, step: str, ask: Ask, built: Invocation, resumed: str | None) -> Turn:
@@ -391,6 +394,7 @@ class EngineDriver(Struct, frozen=True):
             effects=effects,
             offline=ask.offline,
             changed=workspace.changes(),
+            instructed=_instructed(ask, requests),
         )
         if check:
             check.ended(turn)
@@ -484,6 +488,13 @@ class EngineDriver(Struct, frozen=True):
             raise MachineError(f"the disk of {self.sandbox.root.parent} is full", hint)
         stdout, stderr = map(self.sandbox.without_secrets, (done.stdout, done.stderr))
         return structs.replace(done, stdout=stdout, stderr=stderr)
+
+
+def _instructed(ask: Ask, requests: Iterable[Exchange] | None) -> bool | None:
+    """Return whether a request with the prompt has the workspace's instructions; None if there are none."""
+    if not ask.instructions or requests is None:
+        return None
+    return any(ask.nonce in request.nonces and ask.instructions.encode() in request.body for request in requests)
 
 
 def _written(writes: Iterable[Write]) -> tuple[str, ...]:

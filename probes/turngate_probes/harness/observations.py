@@ -56,6 +56,7 @@ class Turn(_Step, frozen=True):
     `effects` are the redirects of its workspace that had an effect (None: its workspace has none); `offline` says that
     it was stopped once it had left for the vendor's model, which it can't reach;
     `changed` are the files of its workspace that changed (None: nobody compared);
+    `instructed` says whether the instruction file of its workspace reached the model (None: there was none);
     `exit_seconds` is the time from its terminal event to its exit, 0 without such an event (None: not measured).
     """
 
@@ -89,6 +90,7 @@ class Turn(_Step, frozen=True):
     offline: bool = False
     written: tuple[str, ...] = ()
     changed: tuple[str, ...] | None = None
+    instructed: bool | None = None
 
     @property
     def hung(self) -> bool:

@@ -9,6 +9,7 @@ seconds, except those that the contract marks as `alone`.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
+from secrets import token_hex
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 from turngate import EngineContract, Mode, RefusedError
 from turngate.argv.build import without_guards
 from turngate.argv.file_marks import check_file_marks
-from turngate.contract.home_and_workspace import ApprovalSetting, Redirect, ToolUse
+from turngate.contract.home_and_workspace import ApprovalSetting, Redirect, SetupFile, ToolUse
 from turngate_probes.harness.driver import ASK, FINAL, TOOL_PATIENCE, Ask, EngineDriver, ask
 from turngate_probes.harness.sandbox import CONTAINER_PROGRAMS, Stranger
 from turngate_probes.stub_model import StubBackend, new_nonce
@@ -93,16 +94,20 @@ def workspace_turns(contract: EngineContract) -> int:
 
 
 def file_marks(driver: EngineDriver) -> None:
-    """Name a file outside the workspace in every way that no contract forbids, then, as a control, in the others."""
+    """Name a file outside the workspace in every way that no contract forbids, then, as a control, in the others.
+
+    The workspace has instructions, which the turns of mode interactive may send.
+    """
     box, secret = driver.sandbox, new_nonce()
     for folder in (box.root, box.home):
         (folder / SECRET).write_text(f"{secret}\n", "utf-8")
     marks = [mark.format(path=box.root / SECRET, name=SECRET) for mark in MARKS]
     refused = [mark for mark in marks if _is_refused(driver, mark)]
     accepted = [mark for mark in marks if mark not in refused]
-    first = driver.start("first", _naming(accepted))
+    text = instruct(driver)
+    first = driver.start("first", replace(_naming(accepted), instructions=text))
     if first.session is not None:
-        driver.resume("again", first.session, replace(_naming(accepted), turn_index=2))
+        driver.resume("again", first.session, replace(_naming(accepted), turn_index=2, instructions=text))
     if refused:
         driver.start("control", _naming(refused))
 
@@ -110,6 +115,16 @@ def file_marks(driver: EngineDriver) -> None:
 def file_marks_turns(contract: EngineContract) -> int:
     """Return how many turns `file_marks` plans."""
     return 3 if contract.file_marks else 2
+
+
+def instruct(driver: EngineDriver) -> str:
+    """Write the first instruction file of the contract into the workspace; return its text, empty if there is none."""
+    if driver.contract.instructions is None:
+        return ""
+    # not in the form of a nonce, which marks prompts
+    text = f"The code word of this project is heron-{token_hex(8)}."
+    driver.sandbox.place([SetupFile(f"{{work}}/{driver.contract.instructions.path}", f"{text}\n")])
+    return text
 
 
 def groups(entries: Sequence[_Entry]) -> dict[str, tuple[_Entry, ...]]:

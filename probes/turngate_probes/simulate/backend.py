@@ -76,11 +76,12 @@ Answer: TypeAlias = str | Called | Failed  # the model's text, its call of a too
 
 
 class ModelRequest(Struct, frozen=True):
-    """A request to the model: the whole conversation, and the tools that it may call."""
+    """A request to the model: the whole conversation, the tools that it may call, and `more` members."""
 
     model: str
     messages: Sequence[Message]
     tools: Sequence[str]
+    more: Mapping[str, Any] = {}
 
 
 Backend: TypeAlias = Callable[[ModelRequest], Answer]
@@ -123,7 +124,7 @@ def ask(url: str, request: ModelRequest) -> Answer:
     """Send a request to a chat-completions backend, without a time limit."""
     import http.client  # noqa: PLC0415 - slow to import, and an engine that is asked for its version needs none
 
-    document: dict[str, Any] = {"model": request.model, "messages": list(request.messages)}
+    document: dict[str, Any] = {**request.more, "model": request.model, "messages": list(request.messages)}
     if request.tools:
         document["tools"] = [{"type": "function", "function": {"name": name}} for name in request.tools]
     parts = urlsplit(url)
@@ -196,7 +197,8 @@ class Acted(Struct, frozen=True):
 class Model(Struct, frozen=True):
     """A model by its name, and whether the engine acts without asking (`auto`), which its requests show.
 
-    `retrying` gets a failure and the number of the retry, from 1, before a request is sent again.
+    Requests begin with the `instructions` of the workspace, and have `more` members. `retrying` gets a failure and the
+    number of the retry, from 1, before a request is sent again.
     """
 
     contract: EngineContract
@@ -205,6 +207,8 @@ class Model(Struct, frozen=True):
     auto: bool
     tools: tuple[str, ...] = (OFFERED,)
     retrying: Callable[[Failed, int], None] = lambda *_: None
+    instructions: str = ""
+    more: Mapping[str, Any] = {}
 
     def ask(self, messages: list[Message], act: Callable[[Called], Acted]) -> Answer:
         """Return the model's last answer; tool calls and their results are added to `messages`.
@@ -236,6 +240,6 @@ class Model(Struct, frozen=True):
         """Add the signs of the current approval mode that the contract knows to the request."""
         unasked = [tool for sign in self.contract.approval_signs for tool in sign.tools] if self.auto else []
         prompts = simulation(self.contract).system_prompt
-        prompt = prompts.get("auto" if self.auto else "interactive")
-        system = [{"role": "system", "content": prompt}] if prompt else []
-        return ModelRequest(self.name, [*system, *messages], [*self.tools, *unasked])
+        texts = filter(None, (prompts.get("auto" if self.auto else "interactive"), self.instructions))
+        system = [{"role": "system", "content": text} for text in texts]
+        return ModelRequest(self.name, [*system, *messages], [*self.tools, *unasked], self.more)

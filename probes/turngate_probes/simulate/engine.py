@@ -28,6 +28,7 @@ from turngate_probes.simulate.sticky.process_start import read as read_start
 from turngate_probes.simulate.store import SimulatedSession, store
 
 _STDIN = Path("/dev/stdin")
+DEFAULT_MODEL = "default-model"
 TOOL_RESULT = "the simulation runs no tools"
 _PLAIN = (Line(stdout="{text}\n"),)  # without the options of the contract that choose the form of the output
 
@@ -253,8 +254,30 @@ class HeadlessCall:
 
     def _ask(self, messages: list[Message]) -> Answer:
         """Send requests until the model replies with text."""
-        model = Model(self.contract, self.world.backend, self.asked.model, self.asked.auto, retrying=self._retrying)
+        asked, faults = self.asked, self.world.faults_in(self.slots.get("turn", 1), self.prompt)
+        text = settings_effects.instructions(self.contract, self.world.cwd, auto=asked.auto)
+        name, more = (DEFAULT_MODEL, {}) if faults.ignores_model else (asked.model, self._effort())
+        model = Model(
+            self.contract,
+            self.world.backend,
+            name,
+            asked.auto,
+            retrying=self._retrying,
+            instructions="" if faults.ignores_instructions else text,
+            more=more,
+        )
         return model.ask(messages, self._called)
+
+    def _effort(self) -> Mapping[str, Any]:
+        """Return what the options for an effort add to a request."""
+        effort = self.contract.hermetic.effort
+        passed = self.asked.line.options
+        if effort is None or not all(option in passed for option in arguments.template_options(effort.options)):
+            return {}
+        value: Any = effort.value
+        for name in reversed(effort.field.split(".")):
+            value = {name: value}
+        return dict(value)
 
     def _respond(self) -> None:
         """Print what comes with the first response of the model."""

@@ -98,6 +98,9 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     changes_session: Annotated[bool, _at("session", "both", "uses another session id from its second turn on")] = False
     forgets: Annotated[bool, _at("session", "both", "sends the model no earlier turns")] = False
     keeps_turns: Annotated[int, _at("session", "turn", "sends the model only so many of its last turns", 0)] = 0
+    ignores_instructions: Annotated[
+        bool, _at("session", "turn", "sends the model nothing of the instruction file in the workspace")
+    ] = False
     dies_in_turn: Annotated[bool, _at("process", "process", "exits during its first turn")] = False
     dies_after_turn: Annotated[bool, _at("process", "process", "exits once its first turn has ended")] = False
     dies_at_reply: Annotated[
@@ -143,6 +146,9 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     hides_mode: Annotated[bool, _at("permission", "process", "does not confirm the mode that is requested")] = False
     ignores_settings: Annotated[
         bool, _at("permission", "both", "shows a configuration that lets it act without asking")
+    ] = False
+    ignores_model: Annotated[
+        bool, _at("model", "turn", "asks its default model with its default effort, whatever the options say")
     ] = False
     refuses_model: Annotated[bool, _at("model", "process", "knows no request to set the model")] = False
     refuses_prompt: Annotated[bool, _at("model", "process", "refuses each prompt")] = False

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from msgspec import structs
 
-from turngate import EngineContract
+from turngate import EngineContract, Mode
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract.home_and_workspace import Canary, Redirect, SetupFile
 from turngate_probes.simulate.backend import URL_VARIABLE, Answer, EngineContext, ModelRequest
@@ -67,6 +67,16 @@ def files_named(contract: EngineContract, prompt: str, env: Mapping[str, str], c
             with suppress(OSError, ValueError):
                 contents.append(Path(cwd, path).read_text("utf-8"))
     return "".join(f"\n{content}" for content in contents)
+
+
+def instructions(contract: EngineContract, cwd: str, *, auto: bool) -> str:
+    """Return the instructions in the workspace that reach the model; empty if there are none."""
+    file, declared = contract.instructions, {d.clause for d in contract.deviations}
+    if file is None or "instructions.reach" in declared or (Mode.AUTO if auto else Mode.INTERACTIVE) in file.left_out:
+        return ""
+    with suppress(OSError, ValueError):
+        return Path(cwd, file.path).read_text("utf-8")
+    return ""
 
 
 def _is_guarded(contract: EngineContract, argv: Sequence[str], env: Mapping[str, str]) -> bool:

@@ -27,6 +27,7 @@ from turngate_probes.stub_model.protocol import (
     ToolCall,
     WireProtocol,
     encode,
+    is_forced,
 )
 
 # unanchored on purpose: in a request's raw JSON a nonce may follow an escape such as \n, letters and all
@@ -81,6 +82,14 @@ class Exchange(Struct, frozen=True):
     size: int | None = 0
     peer: int = 0
     headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def may_call(self) -> bool:
+        """Whether the model may choose a tool, or none; where a release asks for a title, it may not."""
+        try:
+            return not is_forced(json.loads(self.body).get("tool_choice"))
+        except (ValueError, RecursionError, AttributeError):
+            return True
 
     @property
     def is_call(self) -> bool:

@@ -183,13 +183,13 @@ class StubRule(Struct, frozen=True):
         """Return whether the request meets the conditions; `times` is the script's to count."""
         if self.after_tool_result not in (None, prompted.after_tool_result):
             return False
-        if self.offers_tools not in (None, bool(prompted.tools) and not _is_forced(document.get("tool_choice"))):
+        if self.offers_tools not in (None, bool(prompted.tools) and not is_forced(document.get("tool_choice"))):
             return False
         parts = [part for part in (self.contains, self.also_contains) if part is not None]
         return all(any(part in text for text in _strings(document)) for part in parts)
 
 
-def _is_forced(choice: object) -> bool:
+def is_forced(choice: object) -> bool:
     """Whether the model must call a certain tool, as for a title in a given form."""
     return isinstance(choice, dict) and choice.get("type") in ("function", "tool")
 

@@ -56,6 +56,16 @@ def test_other_links_are_fine(work: Path) -> None:
     check_instruction_files(CONTRACT, work, {})
 
 
+def test_a_file_that_is_left_out_in_both_modes_may_be_a_link(work: Path) -> None:
+    """The engine sends it in no turn; if it is left out in one mode, the other still sends it."""
+    (work / "ACME.md").symlink_to(work.parent / "secret")
+    guarded = {"auto": "ACME_SAFE", "interactive": "ACME_SAFE"}
+    check_instruction_files(replace(CONTRACT, instruction_files=(replace(FILES[0], left_out=guarded),)), work, {})
+    del guarded["auto"]
+    with pytest.raises(RefusedError, match=r"ACME\.md leads out"):
+        check_instruction_files(replace(CONTRACT, instruction_files=(replace(FILES[0], left_out=guarded),)), work, {})
+
+
 def test_a_link_above_the_workspace_is_refused_in_its_repository_alone(work: Path) -> None:
     """An engine that is started in a folder of a repository reads those of the folders above too."""
     (work / "deep/ACME.md").symlink_to("../README.md")

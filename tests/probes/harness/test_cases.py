@@ -87,6 +87,7 @@ def test_sessions_are_resumed_as_the_story_goes(observed: Observations) -> None:
         "bad-handles/malformed": cases.MALFORMED,
         "canaries/again": observed.turns["canaries/first"].session,
         "ends-once/again": observed.turns["ends-once/first"].session,
+        "asked-model/again": observed.turns["asked-model/first"].session,
         "auto/again": observed.turns["auto/first"].session,
         "flag-prompts/again": observed.turns["flag-prompts/first"].session,
         "tool-call/again": observed.turns["tool-call/first"].session,

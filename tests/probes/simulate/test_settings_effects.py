@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from turngate.contract import load
 from turngate.contract.engine_contract import Deviation, EngineContract
-from turngate.contract.home_and_workspace import ApprovalSetting, Canary, Control, Redirect, SetupFile
+from turngate.contract.home_and_workspace import ApprovalSetting, Canary, Control, InstructionFile, Redirect, SetupFile
 from turngate.contract.launch import FileMark, Guards
 from turngate_probes.simulate import settings_effects
 from turngate_probes.simulate.backend import Answer, EngineContext, ModelRequest
@@ -153,3 +153,13 @@ def test_a_mark_sends_the_file(tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path)}
     said = [settings_effects.files_named(contract, text, env, "/") for text in ("see @~/note", "me@~/note", "@absent")]
     assert said == ["\nsecret", "", ""]
+
+
+def test_the_workspace_s_instructions_reach_the_model_unless_something_leaves_them_out(tmp_path: Path) -> None:
+    """The contract says so for a mode; a missing file has none."""
+    file = InstructionFile("ACME.md", left_out={"interactive": "--safe"})
+    contract = replace(FREE, instruction_files=(file,))
+    assert settings_effects.instructions(contract, str(tmp_path), auto=True) == ""
+    (tmp_path / "ACME.md").write_text("Be brief.")
+    assert settings_effects.instructions(contract, str(tmp_path), auto=True) == "Be brief."
+    assert settings_effects.instructions(contract, str(tmp_path), auto=False) == ""

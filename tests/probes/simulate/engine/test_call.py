@@ -33,7 +33,7 @@ SHOWN = frozenset(
     | {("resume.same-handle", "new-handle"), ("handle.unique", "only-in-home")}
     | {("resume.later-minute", "lost-after-another"), ("resume.later-minute", "lost-at-once")}
     | {("stdin.open", "hang")}
-    | {("process.clean-exit", "lingers")}
+    | {("process.clean-exit", "lingers"), ("instructions.reach", "not-sent")}
     | {("workspace.cannot-redirect", kind) for kind in ("address", "credentials", "system-prompt", "program")}
     | {
         ("backend.failure-told", f"{how}-{kind}")
