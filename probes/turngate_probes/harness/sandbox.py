@@ -263,13 +263,10 @@ def with_copied(contract: EngineContract, copied: CopiedValues) -> EngineContrac
     hermetic = contract.hermetic
     files = {file.path: file for file in hermetic.files}
     for file in copied.files:
-        parts = [file.content, files[file.path].content] if file.path in files else [file.content]
-        suffix = Path(file.path).suffix
-        # of two texts, the later counts in JSON, while TOML must begin with what is in no table
-        if suffix == ".toml":
-            parts.reverse()
-        content = merged(suffix, *parts) if parts[1:] else file.content
-        files[file.path] = SetupFile(file.path, content)
+        own, suffix = files[file.path].content if file.path in files else "", Path(file.path).suffix
+        # TOML must begin with what is in no table, and of two texts the later counts in JSON
+        content = f"{_without_keys(file.content, own)}{own}" if suffix == ".toml" else merged(suffix, file.content, own)
+        files[file.path] = SetupFile(file.path, content if own else file.content)
     env = {**copied.env, **hermetic.env}
     return replace(contract, hermetic=replace(hermetic, files=tuple(files.values()), env=env))
 
@@ -282,8 +279,16 @@ def merged(suffix: str, present: str, content: str) -> str:
         present = _COMMENT.sub("", present)  # an engine may have put some before what it wrote
         return json.dumps(_joined(json.loads(present), json.loads(content)), indent=2) + "\n"
     # the top level of a TOML file ends at its first table
-    parts = (content, present) if suffix == ".toml" else (present, content)
+    parts = (content, _without_keys(present, content)) if suffix == ".toml" else (present, content)
     return "".join(part if part.endswith("\n") else f"{part}\n" for part in parts)
+
+
+def _without_keys(text: str, other: str) -> str:
+    """Leave out lines above the first table of a TOML file whose keys `other` sets, since no key may be set twice."""
+    top, table, rest = text.partition("[") if text.startswith("[") else text.partition("\n[")
+    keys = {line.partition("=")[0].strip() for line in other.splitlines() if "=" in line}
+    kept = (line for line in top.splitlines(keepends=True) if line.partition("=")[0].strip() not in keys)
+    return "".join((*kept, table, rest))
 
 
 def _joined(present: object, added: object) -> object:

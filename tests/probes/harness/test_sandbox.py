@@ -4,16 +4,18 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.probes import turns as t
 from turngate.contract import load
 from turngate.contract.hermetic import Hermetic
 from turngate.contract.home_and_workspace import SetupFile
 from turngate.errors import ContractError
-from turngate.process.copied_values import copied_values
+from turngate.process.copied_values import CopiedValues, copied_values
 from turngate.process.supplied_files import supplied_root
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
@@ -157,6 +159,21 @@ def test_what_keeps_it_closed_outranks_settings_of_the_user(tmp_path: Path) -> N
     assert general == json.loads(own.content)["general"] | {"sessionRetention": {"maxCount": 1}}
 
 
+def test_no_key_of_a_toml_file_is_set_twice(tmp_path: Path) -> None:
+    """The contract outranks settings of the user, and what a case places outranks both."""
+    own = 'model = "stub"\n[features]\nplugins = false\n'
+    mine = SetupFile("{home}/config.toml", 'model = "mine"\nsandbox_mode = "read-only"\nhistory.persistence = "none"\n')
+    hermetic = replace(HERMETIC, files=(SetupFile("{home}/config.toml", own),))
+    contract = with_copied(replace(load.contract("codex").at(), hermetic=hermetic), CopiedValues((mine,)))
+    with sandbox(contract.hermetic, tmp_path, "main", keep=False) as box:
+        path, more = box.home / "config.toml", 'sandbox_mode = "danger-full-access"\napproval_policy = "never"'
+        both = {"model": "stub", "history": {"persistence": "none"}, "features": {"plugins": False}}
+        assert tomllib.loads(path.read_text()) == both | {"sandbox_mode": "read-only"}
+        box.place([SetupFile("{home}/config.toml", more)])
+        placed = {"sandbox_mode": "danger-full-access", "approval_policy": "never"}
+        assert tomllib.loads(path.read_text()) == both | placed
+
+
 def test_every_proxy_is_the_backend_but_for_loopback(tmp_path: Path) -> None:
     """All proxy variables point to the backend; loopback addresses bypass the proxy."""
     with sandbox(HERMETIC, tmp_path, "main", keep=False) as box:
@@ -181,6 +198,7 @@ def test_a_backend_that_is_away_takes_no_part_in_the_journal(tmp_path: Path) -> 
 
 HOLDING = """
 import sys
+import tomllib
 from pathlib import Path
 from turngate_probes.harness.sandbox import claimed
 with claimed(Path(sys.argv[1]), "main-") as root:
