@@ -231,9 +231,9 @@ class ReleaseProbe:
             self._judge(self._done)
 
     def _leave_settings_out(self, executable: Path) -> None:
-        """Test once more, without the user's settings, what does not hold with them, and journal what that shows."""
-        held = (Result.PASS, Result.UNSUPPORTED)
-        asked = tuple(clause for clause, result in self.results.items() if result.result not in held)
+        """Test what fails or deviates once more without the user's settings, and journal what that shows."""
+        amiss = (Result.FAIL, Result.DEVIATES)
+        asked = tuple(clause for clause, result in self.results.items() if result.result in amiss)
         if not asked or self.probe.interrupt.is_set():
             return
         settings, seen = replace(self.probe.settings, clauses=asked), _Seen(self._bare)

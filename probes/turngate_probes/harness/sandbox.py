@@ -263,10 +263,13 @@ def with_copied(contract: EngineContract, copied: CopiedValues) -> EngineContrac
     hermetic = contract.hermetic
     files = {file.path: file for file in hermetic.files}
     for file in copied.files:
-        own, suffix = files[file.path].content if file.path in files else "", Path(file.path).suffix
-        # TOML must begin with what is in no table, and of two texts the later counts in JSON
-        content = f"{_without_keys(file.content, own)}{own}" if suffix == ".toml" else merged(suffix, file.content, own)
-        files[file.path] = SetupFile(file.path, content if own else file.content)
+        content, suffix = file.content, Path(file.path).suffix
+        if own := files.get(file.path):
+            # of two texts, the later counts in JSON, while TOML must begin with what is in no table
+            is_toml = suffix == ".toml"
+            texts = (own.content, _without_keys(content, own.content)) if is_toml else (content, own.content)
+            content = merged(suffix, *texts)
+        files[file.path] = SetupFile(file.path, content)
     env = {**copied.env, **hermetic.env}
     return replace(contract, hermetic=replace(hermetic, files=tuple(files.values()), env=env))
 

@@ -157,6 +157,8 @@ def test_what_keeps_it_closed_outranks_settings_of_the_user(tmp_path: Path) -> N
     (own,), (file,) = contract.hermetic.files, both.hermetic.files
     general = json.loads(file.content).pop("general")
     assert general == json.loads(own.content)["general"] | {"sessionRetention": {"maxCount": 1}}
+    alone = with_copied(replace(contract, hermetic=HERMETIC), copied_values(contract, {"HOME": str(tmp_path)}))
+    assert json.loads(alone.hermetic.files[-1].content) == {"general": {"sessionRetention": {"maxCount": 1}}}
 
 
 def test_no_key_of_a_toml_file_is_set_twice(tmp_path: Path) -> None:
