@@ -26,6 +26,7 @@ BLOCKS_OF_YAML = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     SIGNS,
     STICKY,
     ONGOING,
+    QUESTIONS,
     CANARIES,
     SETTINGS,
     UNSAFE,
@@ -98,6 +99,14 @@ def test_the_example_of_a_call_that_goes_on_is_valid() -> None:
     assert list(lint.problems(document)) == []
     (call,) = Contract(document).at("1.0.0").ongoing_calls
     assert call.tool == "remind_me"
+
+
+def test_the_example_of_a_question_is_valid() -> None:
+    """The example of a tool for questions is valid in the page's contract."""
+    document = load.parse(CONTRACT + QUESTIONS, "acme.yaml")
+    assert list(lint.problems(document)) == []
+    (call,) = Contract(document).at("1.0.0").question_calls
+    assert re.search(call.refused or "", "nobody can answer in this mode")
 
 
 def test_the_example_of_a_canary_is_valid() -> None:

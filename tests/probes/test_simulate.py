@@ -72,8 +72,8 @@ ENGINES_AT_ONCE = 4
 # the wait for a later minute is tested with a simulated clock instead
 CASES_RUN = tuple(case for case in CASES if case.name != "later-minute")
 NOT_RUN = {"resume.later-minute", "resume.isolation", "executable.unchanged"}
-# a simulated engine contacts only the stub model, whatever the real one does
-NOT_SIMULATED = {"network.loopback-only"}
+# a simulated engine contacts only the stub model, and offers no tool for questions, whatever the real one does
+NOT_SIMULATED = {"network.loopback-only", "question.is-told"}
 
 
 @pytest.fixture(scope="module", name="spectators")
@@ -149,6 +149,8 @@ def _unsupported(contract: EngineContract) -> Iterator[str]:
         yield from ("interactive.artifacts-written", "interactive.writes-only-artifacts")
     if not contract.ongoing_calls:
         yield "turn.ends-once"
+    if not contract.question_calls:
+        yield "question.is-told"
     if contract.guards.proof or not any(channel.via == "argument" for channel in contract.launch.prompt):
         yield "stdin.open"
 

@@ -15,6 +15,7 @@ from turngate.contract.home_and_workspace import (
     CopiedSettings,
     InstructionFile,
     OngoingCall,
+    QuestionCall,
     Redirect,
     ToolUse,
     UnsafeSetting,
@@ -334,6 +335,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     approval_signs: Annotated[tuple[ApprovalSign, ...], SOME] = ()
     unavailable_tools: Annotated[tuple[LostTools, ...], SOME] = ()
     ongoing_calls: Annotated[tuple[OngoingCall, ...], SOME] = ()
+    question_calls: Annotated[tuple[QuestionCall, ...], SOME] = ()
     canaries: Annotated[tuple[Canary, ...], SOME] = ()
     guards: Guards = Guards()
     copied_settings: CopiedSettings = CopiedSettings()

@@ -58,6 +58,21 @@ class OngoingCall(Struct, frozen=True):
     arguments: Mapping[str, Any]
 
 
+class QuestionCall(Struct, frozen=True):
+    """A call of the engine's own tool by which the agent asks its user, which nobody can answer in a headless turn.
+
+    A probe's model makes it if a turn offers the tool. {question} in arguments is the text of the question.
+
+    tool: The tool's name.
+    refused: Matches what the engine tells its model if it asks nobody, such as `no user is available`.
+    """
+
+    name: Name
+    tool: Text
+    arguments: Mapping[str, Any]
+    refused: Regex | None = None
+
+
 class Control(Struct, frozen=True):
     """What the control run needs, such as trust in the workspace.
 

@@ -50,6 +50,7 @@ ALL_OF = (
     "approval_signs",
     "unavailable_tools",
     "ongoing_calls",
+    "question_calls",
     "canaries",
     "file_marks",
     "instruction_files",

@@ -61,6 +61,7 @@ from turngate_probes.clauses import (  # noqa: F401 - importing them registers t
     settings,
     sticky,
     stream,
+    tools,
 )
 from turngate_probes.clauses.checks import CHECKS as CHECKS
 from turngate_probes.clauses.checks import Check, SkippedError, went_well

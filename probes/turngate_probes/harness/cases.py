@@ -17,7 +17,7 @@ from turngate.argv.interactive import check_interactive, read_options
 from turngate.contract import load
 from turngate.contract.clauses import Reason
 from turngate.contract.home_and_workspace import ToolUse
-from turngate_probes.harness import artifacts_case, settings_cases
+from turngate_probes.harness import artifacts_case, settings_cases, tool_cases
 from turngate_probes.harness.driver import ASK, FINAL, TOOL_PATIENCE, TURN_TIMEOUT, Ask, EngineDriver, ask
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Turn
@@ -235,12 +235,19 @@ def _imitation_turns(contract: EngineContract) -> int:
 
 
 def _tool_call(driver: EngineDriver) -> None:
-    """Let the model call a tool that writes: in mode interactive nothing may come of it, in mode auto the file."""
+    """Let the model call a tool that writes: in mode interactive nothing may come of it, in mode auto the file.
+
+    A turn that offers a tool by which the agent asks its user, as few do, has another one after it, with that question.
+    """
     first = _calling(driver, "first", Mode.INTERACTIVE)
     if first.session is not None:
         asked = ask(FINAL, turn_index=2)
         driver.resume("again", first.session, replace(asked, tool=_tool(driver), patience=TOOL_PATIENCE))
-    _calling(driver, "auto", Mode.AUTO)
+    auto = _calling(driver, "auto", Mode.AUTO)
+    for shown in (first, auto):
+        if calls := tool_cases.questions_offered(driver.contract, shown):
+            asked = tool_cases.question(driver, shown.mode, calls)
+            driver.start(f"{shown.mode}-question", _may_hang(driver, "question.is-told", asked))
 
 
 def _called_once(driver: EngineDriver) -> None:

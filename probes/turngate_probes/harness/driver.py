@@ -195,8 +195,8 @@ class Ask(Struct, frozen=True):
     that the turn can't reach its model, and is stopped once it has tried to reach `vendor`, or a stranger; at the first
     request `signal` is sent to the engine's process group. `options` are a caller's, besides those of every turn. The
     engine may write below `artifacts`; then the model makes the `writes`, one after the other, before it replies.
-    The model also makes the `ongoing` calls before it replies. `instructions` is the text of the workspace's
-    instruction file, `model` the one to ask for.
+    The model also makes the `ongoing` calls before it replies, and `calls`, each once. `instructions` is the text of
+    the workspace's instruction file, `model` the one to ask for.
     """
 
     prompt: str
@@ -219,6 +219,7 @@ class Ask(Struct, frozen=True):
     ongoing: tuple[OngoingCall, ...] = ()
     instructions: str = ""
     model: str | None = None
+    calls: tuple[ToolCall, ...] = ()
 
     def seconds_of_helper(self, exchange: Exchange) -> float:
         """Return how long the model works for another agent of the engine, which then outlives the turn if it can."""
@@ -233,7 +234,7 @@ class Ask(Struct, frozen=True):
     @property
     def mostly_waits(self) -> bool:
         """Whether the engine mostly waits after its first request: for the model, for a tool, or because it hangs."""
-        waits = self.hangs or self.tool is not None or bool(self.writes or self.ongoing)
+        waits = self.hangs or self.tool is not None or bool(self.writes or self.ongoing or self.calls)
         return waits or not isinstance(self.reply, Text)
 
 
@@ -311,17 +312,26 @@ class EngineDriver(Struct, frozen=True):
         contract = structs.replace(self.contract, hermetic=structs.replace(hermetic, env={**kept, **env}))
         return replace(self, sandbox=sandbox, contract=contract)
 
-    def call_of(self, tool: ToolUse) -> ToolCall:
-        """Return the model's call of a tool, with its arguments filled in."""
-        return ToolCall(tool.name, self._filled(tool.arguments))
+    def call_of(self, tool: ToolUse, **slots: str) -> ToolCall:
+        """Return the model's call of a tool, with its arguments filled in; `slots` are further slots."""
+        return ToolCall(tool.name, self._filled(tool.arguments, **slots))
 
     def _rule_of(self, call: OngoingCall, nonce: str) -> StubRule:
         """Return the model's one call of a tool in a conversation, and neither for its title nor for another agent."""
         return StubRule(ToolCall(call.tool, self._filled(call.arguments)), nonce, offers_tools=True, times=1)
 
-    def _filled(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        fill = self.sandbox.fill
-        return {key: fill(value) if isinstance(value, str) else value for key, value in arguments.items()}
+    def _filled(self, arguments: Mapping[str, Any], **slots: str) -> Mapping[str, Any]:
+        return {key: self._fill(value, slots) for key, value in arguments.items()}
+
+    def _fill(self, value: Any, slots: Mapping[str, str]) -> Any:
+        match value:
+            case str():
+                return self.sandbox.fill(value, **slots)
+            case list():
+                return [self._fill(item, slots) for item in value]
+            case dict():
+                return self._filled(value, **slots)
+        return value
 
     def _options(self, ask: Ask) -> tuple[tuple[str, ...], str | None]:
         """Return the options and the model of a turn, with those for the stub backend unless it is the user's own."""
@@ -340,6 +350,7 @@ class EngineDriver(Struct, frozen=True):
         called = [StubRule(self.call_of(ask.tool), after_tool_result=False)] if ask.tool else []
         called += [StubRule(write.call, offers_tools=True, times=1) for write in ask.writes]
         called += [self._rule_of(call, ask.nonce) for call in ask.ongoing]
+        called += [StubRule(call, ask.nonce, offers_tools=True, times=1) for call in ask.calls]
         backend.script(*called, StubRule(ask.reply))
         before = len(backend.exchanges())
         workspace = WatchedFolder(cwd)

@@ -18,7 +18,17 @@ from turngate.contract.launch import Stream
 from turngate.contract.simulation import Ending, Line, Simulation
 from turngate_probes.simulate import arguments, printing, settings_effects
 from turngate_probes.simulate.arguments import Asked, UsageProblem
-from turngate_probes.simulate.backend import Acted, Answer, Called, EngineContext, Failed, Message, Model, Stopped
+from turngate_probes.simulate.backend import (
+    OFFERED,
+    Acted,
+    Answer,
+    Called,
+    EngineContext,
+    Failed,
+    Message,
+    Model,
+    Stopped,
+)
 from turngate_probes.simulate.faults import NONE, Faults
 from turngate_probes.simulate.misbehaviour import BLANK, OWN_PROMPT
 from turngate_probes.simulate.printing import fill, rendered
@@ -30,6 +40,7 @@ from turngate_probes.simulate.store import SimulatedSession, store
 _STDIN = Path("/dev/stdin")
 DEFAULT_MODEL = "default-model"
 TOOL_RESULT = "the simulation runs no tools"
+CHOSEN = "The user chose the first option."
 _PLAIN = (Line(stdout="{text}\n"),)  # without the options of the contract that choose the form of the output
 
 # the outcome for a session that can't be resumed, and the clause whose deviations replace a refusal
@@ -262,6 +273,7 @@ class HeadlessCall:
             self.world.backend,
             name,
             asked.auto,
+            tools=(OFFERED, *self._questions()),
             retrying=self._retrying,
             instructions="" if faults.ignores_instructions else text,
             more=more,
@@ -278,6 +290,11 @@ class HeadlessCall:
         for name in reversed(effort.field.split(".")):
             value = {name: value}
         return dict(value)
+
+    def _questions(self) -> tuple[str, ...]:
+        """Return the tools for questions that are offered, and answered: none without the fault."""
+        answers = self.world.faults_in(self.slots.get("turn", 1), self.prompt).answers_questions
+        return tuple(question.tool for question in self.contract.question_calls) if answers else ()
 
     def _respond(self) -> None:
         """Print what comes with the first response of the model."""
@@ -299,6 +316,8 @@ class HeadlessCall:
 
     def _called(self, call: Called) -> Acted:
         """Write the file of the contract's tool where it may act; nothing else is ever done."""
+        if call.tool in self._questions():
+            return Acted(CHOSEN)
         acts = self.acts or self.world.faults_in(self.slots["turn"], self.prompt).acts_unasked
         within = self.world.cwd if acts else self.artifacts
         known = self.contract.call_of(call.tool) if within else None

@@ -122,6 +122,10 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = None
     acts_unasked: Annotated[bool, _at("permission", "both", "acts without asking, whatever mode it reports")] = False
+    answers_questions: Annotated[
+        bool,
+        _at("permission", "turn", "offers the tool by which the agent asks its user, and answers its questions itself"),
+    ] = False
     asks_anyway: Annotated[
         bool, _at("permission", "process", "asks for each action, although its mode lets it act")
     ] = False

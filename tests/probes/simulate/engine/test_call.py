@@ -47,6 +47,7 @@ NOT_SHOWN = frozenset(
     {
         ("interactive.settings-cannot-widen", "own-tool"),
         ("network.loopback-only", "package-registry"),
+        ("question.is-told", "hang"),
         ("process.clean-exit", "left-running"),
         ("sticky.permission-allowed", "no-effect"),
         ("sticky.settings-cannot-widen", "writes"),

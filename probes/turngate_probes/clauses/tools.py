@@ -1,0 +1,53 @@
+"""Checks of what becomes of a question that the agent asks by a tool."""
+
+import re
+
+from turngate.contract.home_and_workspace import QuestionCall
+from turngate.contract.verdict import Finding
+from turngate_probes.clauses.checks import EXCERPT, SkippedError, check, fail_if, how_it_ended, passed
+from turngate_probes.harness.observations import NotObservedError, Observations, Turn
+from turngate_probes.harness.tool_cases import question_mark, questions_offered
+from turngate_probes.journal.tool_access import reported
+
+# the turn of each mode that shows which tools it offers
+_SHOWING = {"interactive": "tool-call/first", "auto": "tool-call/auto"}
+
+
+@check("question.is-told", "tool-call", blames=("turn.terminal-event",))
+def question_is_told(observed: Observations) -> Finding:
+    """In each mode no tool for questions was offered, or its question was refused or reached the caller."""
+    calls = observed.contract.question_calls
+    if not calls:
+        raise SkippedError("the contract names no tool by which the agent asks its user")
+    found, evidence = list[str](), list[Turn]()
+    for mode, name in _SHOWING.items():
+        shown = observed.turn(name)
+        if not any(request.tools for request in shown.watched):
+            raise NotObservedError(f"{name} offered the model no tools at all", by_engine=True)
+        offered = questions_offered(observed.contract, shown)
+        turn = observed.turn(f"tool-call/{mode}-question") if offered else shown
+        found += [f"{call.tool} in mode {mode}: {_became_of(call, turn, observed)}" for call in offered]
+        found += [] if offered else [f"none is offered in mode {mode}"]
+        evidence.append(turn)
+    return passed("; ".join(found), *evidence)
+
+
+def _became_of(call: QuestionCall, turn: Turn, observed: Observations) -> str:
+    """Say how a question was told; the check fails if it wasn't."""
+    made = [at for at, request in enumerate(turn.watched) if request.reply == f"tool_call {call.tool}"]
+    if not made:
+        what = f"in {turn.name} the model could not call {call.tool} ({how_it_ended(turn)})"
+        raise NotObservedError(what, by_engine=True)
+    fail_if(turn.hung, f"the turn hangs at a question by {call.tool} ({how_it_ended(turn)})", turn, symptom="hang")
+    mark, contract = question_mark(turn.nonce, call).encode(), observed.contract
+    read = {contract.handle.stream, contract.events.stream, contract.final.stream}
+    if any(mark in printed for stream, printed in (("stdout", turn.stdout), ("stderr", turn.stderr)) if stream in read):
+        return "its question reached the caller"
+    answer = reported(turn.watched[made[0] :])
+    dropped = f"the turn ended at a question by {call.tool}, and nobody was told of it ({how_it_ended(turn)})"
+    fail_if(answer is None, dropped, turn, symptom="dropped")
+    answer = str(answer)[:EXCERPT]
+    refused = call.refused and re.search(call.refused, answer)
+    what = f"a question by {call.tool} reached nobody, and the model was told: {answer}"
+    fail_if(not refused, what, turn, symptom="silently-answered")
+    return f"the model was told that nobody answers: {answer}"
