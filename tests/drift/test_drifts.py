@@ -22,6 +22,8 @@ ALONE = (
     "crlf",
     "events-twice-codex",
     "numbered-in-each-home",
+    "exits-undrained",
+    "without-accents",
     "from-a-cache",
     "keeps-the-last-turns",
 )

@@ -128,6 +128,12 @@ def clip_prompt(call: WrappedCall, size: int) -> None:
 
 
 @before
+def first_line(call: WrappedCall) -> None:
+    """Keep only the first line of the prompt."""
+    call.stdin = call.read_stdin().partition(b"\n")[0]
+
+
+@before
 def home_per(call: WrappedCall, what: str) -> None:
     """Use a separate home for each working directory (`cwd`) or for each call, so that sessions are lost."""
     home = HOME / (Path.cwd().name if what == "cwd" else uuid.uuid4().hex)

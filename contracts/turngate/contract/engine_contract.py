@@ -156,10 +156,15 @@ class Framed(Struct, frozen=True):
 
 
 class Streams(Struct, frozen=True):
-    """How stdout and stderr are framed."""
+    """How stdout and stderr are framed.
+
+    stdout_file: A turn gets a file as stdout instead of a pipe, because the engine exits before a pipe has taken all
+        that it prints. It is read while it grows.
+    """
 
     stdout: Framed
     stderr: Framed
+    stdout_file: OnlyTrue = False
 
 
 class Events(Struct, frozen=True):

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from turngate.model import Ended
 from turngate.process.guard_proof import GuardProof, unguarded
+from turngate.process.output_file import OutputFile
 from turngate.process.pipes import Pipes
 from turngate.process.sessions import Leftover
 from turngate.process.tree import ProcessTree
@@ -38,7 +39,8 @@ class ProcessRequest(Struct, frozen=True):
     `timeout` is in seconds of wall time. `EXIT_LIMIT` replaces it once `on_output` has reported that the work is done.
     Of each stream, `max_output` bytes are kept. `tag` (empty: a new one) marks every process of the tree, so that
     `end_orphans` can find them if this program dies. `proof` (empty: none is needed) is the variable that tells a guard
-    where to prove that it has an effect; `stdin` is written only then.
+    where to prove that it has an effect; `stdin` is written only then. `stdout_file`: stdout is a file instead of a
+    pipe, for a program that exits before a pipe has taken all that it prints.
 
     >>> from pathlib import Path
     >>> turngate.ProcessRequest(("codex", "--version"), Path("/work"), {"PATH": "/bin"}).timeout
@@ -53,6 +55,7 @@ class ProcessRequest(Struct, frozen=True):
     max_output: int = 64 * 2**20
     tag: str = ""
     proof: str = ""
+    stdout_file: bool = False
 
 
 class ProcessOutcome(Struct, frozen=True):
@@ -151,10 +154,12 @@ def run(
         proof = cleanup.enter_context(GuardProof(request.proof)) if request.proof else None
         env = {**request.env, **(proof.env if proof else {})}
         tree = ProcessTree(request.tag or uuid.uuid4().hex)
+        file = cleanup.enter_context(OutputFile()) if request.stdout_file else None
+        has_input, stdout = request.stdin is not Stdin.CLOSED, file.fileno() if file else None
         start = time.monotonic()
-        process = tree.start(request.argv, request.cwd, env, stdin=request.stdin is not Stdin.CLOSED)
+        process = tree.start(request.argv, request.cwd, env, stdin=has_input, stdout=stdout)
         data = request.stdin if isinstance(request.stdin, bytes) else None
-        pipes = Pipes(process, data, request.max_output, _telling(on_output, events), events.put, proof)
+        pipes = Pipes(process, data, request.max_output, _telling(on_output, events), events.put, proof, file)
         try:
             if on_start:
                 on_start(process.pid)

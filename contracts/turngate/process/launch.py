@@ -62,11 +62,18 @@ def refuse_in_critical(work: str) -> None:
 
 
 def launch(
-    argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: bool, own_session: bool = True
+    argv: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    *,
+    stdin: bool,
+    stdout: int | None = None,
+    own_session: bool = True,
 ) -> subprocess.Popen[bytes]:
     """Start `argv` with unbuffered pipes for its output; it leads a new session or else a new process group.
 
     `argv[0]` is looked up on the `PATH` of `env`. `stdin`: open a pipe for input; otherwise there is no input.
+    `stdout` is a descriptor that takes the place of a pipe.
     TurngateError explains why the process could not be started.
     """
     refuse_in_critical("a process is started")
@@ -84,7 +91,7 @@ def launch(
                 start_new_session=own_session,
                 process_group=None if own_session else 0,
                 stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+                stdout=subprocess.PIPE if stdout is None else stdout,
                 stderr=subprocess.PIPE,
             )
         except OSError as error:

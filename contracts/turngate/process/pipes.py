@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import IO, cast
 
 from turngate.process.guard_proof import GuardProof, unguarded
+from turngate.process.output_file import OutputFile
 
 _CHUNK = 65536  # bytes, the capacity of a pipe on Linux
 _ATOMIC = 512  # bytes that can be written to an empty pipe without waiting, on every system
@@ -21,7 +22,7 @@ class Pipes:
     `data` is written to its input, which is then closed; with `proof`, only once that is given. If `data` is None, an
     input stays open until `close`. The first `limit` bytes of each output are kept; `dropped` counts the rest.
     `on_output` gets the name of a stream and a chunk, one call at a time. An exception in it ends the reading of that
-    stream and is passed to `on_failure`, like the lack of a proof.
+    stream and is passed to `on_failure`, like the lack of a proof. `file` is read in the place of a pipe for stdout.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class Pipes:
         on_output: Callable[[str, bytes], object],
         on_failure: Callable[[Exception], None],
         proof: GuardProof | None = None,
+        file: OutputFile | None = None,
     ) -> None:
         self.dropped = 0
         self._kept = {"stdout": bytearray(), "stderr": bytearray()}
@@ -42,8 +44,9 @@ class Pipes:
         self._deadline = float("inf")
         self._closing = threading.Event()
         self._call_began: float | None = None
-        stdout, stderr = cast("IO[bytes]", process.stdout), cast("IO[bytes]", process.stderr)
-        self._threads = [
+        self._file = file
+        stdout, stderr = file or cast("IO[bytes]", process.stdout), cast("IO[bytes]", process.stderr)
+        self._threads: list[tuple[IO[bytes] | OutputFile, threading.Thread]] = [
             (stdout, _thread("stdout", self._read, "stdout", stdout)),
             (stderr, _thread("stderr", self._read, "stderr", stderr)),
         ]
@@ -66,6 +69,8 @@ class Pipes:
         Time spent in `on_output` does not count unless `hurries`, so that no data that was read is lost.
         """
         self._closing.set()
+        if self._file:
+            self._file.end()
         if self._idle:
             self._idle.close()
         self._deadline = time.monotonic() + grace
@@ -75,7 +80,7 @@ class Pipes:
             while thread.is_alive() and (left := self._seconds_left(hurries=hurries())) > 0:
                 thread.join(min(left, _LOOK))
 
-    def _read(self, name: str, stream: IO[bytes]) -> None:
+    def _read(self, name: str, stream: IO[bytes] | OutputFile) -> None:
         kept = self._kept[name]
         try:
             with stream:

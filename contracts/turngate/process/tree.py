@@ -84,11 +84,14 @@ class ProcessTree:
         self._cpu_before_end = 0.0
         self._cpu_of_rest = 0.0
 
-    def start(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: bool) -> subprocess.Popen[bytes]:
+    def start(
+        self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: bool, stdout: int | None = None
+    ) -> subprocess.Popen[bytes]:
         """Start the main process, as `launch` does, with its tag after those of enclosing runs."""
         # the outer tags stay, so that enclosing runs can find this run's processes
         with STARTING, marking() as self._mark:
-            process = launch(argv, cwd, {**env, TAG: f"{os.environ.get(TAG, '')}/{self._tag}"}, stdin=stdin)
+            tagged = {**env, TAG: f"{os.environ.get(TAG, '')}/{self._tag}"}
+            process = launch(argv, cwd, tagged, stdin=stdin, stdout=stdout)
             try:
                 self.adopt(process)
             except OSError:  # such as no free file descriptor; nobody else knows of the process

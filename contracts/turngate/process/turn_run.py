@@ -68,7 +68,8 @@ def process_request(
     arguments = tuple(t if i in prompt else _filled(t, slots) for i, t in enumerate(turn.arguments))
     env = {name: _filled(value, slots) for name, value in env.items()}
     argv = (str(executable.absolute()), *arguments)
-    return ProcessRequest(argv, workspace, {**env, "PWD": str(workspace)}, stdin, timeout, proof=proof)
+    env, file = {**env, "PWD": str(workspace)}, turn.contract.streams.stdout_file
+    return ProcessRequest(argv, workspace, env, stdin, timeout, proof=proof, stdout_file=file)
 
 
 def run_turn(

@@ -6,16 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from turngate import EngineContract, Mode, Outcome
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.file_slot import as_in_contract
+from turngate.contract.clauses import Reason
 from turngate.contract.launch import ApprovalSign
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.checks import SkippedError, check, fail_if, how_it_ended, passed, unmatched, went_well
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.stream import RESUMABLE
-from turngate_probes.harness.cases import LARGE_PROMPT
-from turngate_probes.harness.observations import Observations, Turn
+from turngate_probes.harness.cases import LARGE_PROMPT, LONG_ANSWER
+from turngate_probes.harness.observations import NotObservedError, Observations, Turn
 from turngate_probes.stub_model import Exchange
 
 _MAX_SHOWN = 100
+_LOSSES = (None, "blanks", "lines", "characters", "cut")  # from the least to the worst
 
 
 @check("interactive.no-auto-flags", EVERYTHING)
@@ -69,8 +71,55 @@ def large(observed: Observations) -> Finding:
     fail_if(not went_well(turn), how_it_ended(turn), turn)
     largest = max((request.size or 0 for request in turn.watched), default=0)
     cut = f"{len(turn.prompt)} characters were not sent completely; the largest request has {largest} bytes"
-    fail_if(not arrived(turn.prompt, turn.watched), cut, turn)
+    # the lines around it are for another clause
+    line = max(turn.prompt.split("\n"), key=len)
+    fail_if(not any(line in text for request in turn.watched for text in request.user_texts), cut, turn)
     return passed(f"all {len(turn.prompt)} characters were sent", turn)
+
+
+@check("prompt.whole", "large-prompt", blames=("answer.whole", *RESUMABLE))
+def prompt_whole(observed: Observations) -> Finding:
+    """A prompt and a reply with odd lines, characters and blanks at both ends were sent as they are."""
+    turns = []
+    for turn in (_with_long_answer(observed), observed.turn("large-prompt/again")):
+        fail_if(not turn.sent(), f"the prompt was not sent to the model ({how_it_ended(turn)})", turn)
+        # an engine may put text of its own around it, and its other requests may have less of it
+        got = [text for request in turn.sent() for text in request.user_texts]
+        loss = min((lost(turn.prompt, text, turn.nonce) for text in got or [""]), key=_LOSSES.index)
+        _check_whole(
+            turn, f"{'the reply' if turn.resumed else 'the prompt'} is not whole where the model gets it", loss
+        )
+        turns.append(turn)
+    return passed("prompt and reply were sent as they are", *turns)
+
+
+@check("answer.whole", "large-prompt", blames=RESUMABLE)
+def answer_whole(observed: Observations) -> Finding:
+    """An answer of 200 KB with odd lines and characters came whole through a pipe that was read slowly."""
+    first, by_file = _with_long_answer(observed), observed.contract.streams.stdout_file
+    turns = [first, observed.turn("large-prompt/again")] if by_file else [first]
+    for turn in turns:
+        fail_if(not turn.sent(), f"the prompt was not sent to the model ({how_it_ended(turn)})", turn)
+        loss = lost(LONG_ANSWER.strip(), (turn.reading.final_text or "").strip(), "")
+        partial = f"of an answer of {len(LONG_ANSWER.encode())} bytes and more, {len(turn.stdout)} bytes of output came"
+        fail_if(loss and by_file and turn is first, f"{partial} through a file, which helps others", turn)
+        _check_whole(turn, f"{partial} through a pipe that is read slowly", loss)
+    return passed(f"all {len(LONG_ANSWER.encode())} bytes came", *turns)
+
+
+def _check_whole(turn: Turn, what: str, loss: str | None) -> None:
+    fail_if(loss == "cut", f"{what}: a part is missing", turn, symptom="cut")
+    fail_if(loss == "characters", f"{what}: characters that are not ASCII differ", turn, symptom="characters")
+    fail_if(loss == "lines", f"{what}: line ends or blanks differ", turn, symptom="lines")
+    fail_if(loss == "blanks", f"{what}: white space at its start or end is missing", turn, symptom="blanks")
+
+
+def _with_long_answer(observed: Observations) -> Turn:
+    """Return the turn with the long answer, which recordings don't have."""
+    turn = observed.turn("large-prompt/first")
+    if turn.scripted != LONG_ANSWER:
+        raise NotObservedError(f"the recording of {turn.name} has no long answer", Reason.NO_RECORDING)
+    return turn
 
 
 @check("stdin.open", "stdin-open")
@@ -100,6 +149,28 @@ def imitation(observed: Observations) -> Finding:
     fail_if(changed, f"the agent's text differs from the model's{unmatched(turn, 'final')}", turn)
     fail_if(turn.reading.result.outcome is Outcome.ASK_USER, "imitated text was read as a question", turn)
     return passed("id and answer come from the engine", turn)
+
+
+def lost(sent: str, got: str, nonce: str) -> str | None:
+    """Return what a text has lost within another one: the worst of `_LOSSES`."""
+    if sent in got:
+        return None
+    if sent.strip() in got:
+        return "blanks"
+    if _squeezed(sent) in _squeezed(got):
+        return "lines"
+    # every part is there, whatever became of its other characters
+    plain, words = _words(sent), _words(got)
+    return "characters" if nonce in got and " ".join(plain) in " ".join(words) else "cut"
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split())
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of ASCII letters and digits in a text."""
+    return re.findall(r"[A-Za-z0-9]+", text)
 
 
 def arrived(prompt: str, requests: Iterable[Exchange]) -> bool:

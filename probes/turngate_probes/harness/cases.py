@@ -27,6 +27,11 @@ from turngate_probes.stub_model import Cut, Hang, Refuse, Reply, Text, new_nonce
 
 LARGE_PROMPT = 200_000
 FILLER = "All work and no play makes a dull prompt. "
+# what a prompt and an answer may lose on their way: white space at their ends, line ends, characters of several bytes
+ODD_LINES = "Blanks, é, 你 and 🎨.\r\nThis follows CRLF,\u2028and this a line separator.\n\n\tThis follows a tab.\n"
+# no part comes twice, since an engine may stop a model that repeats itself
+_NUMBERS = (" ".join(map(str, range(start, start + 500))) for start in range(100_000, 130_000, 500))
+LONG_ANSWER = ODD_LINES + "".join(f"{numbers} é 你 🎨\n" for numbers in _NUMBERS) + ODD_LINES + "End."
 REPLY = "yes"
 MALFORMED = "not-a-session-id"
 FORGED = "11111111-1111-4111-8111-111111111111"
@@ -190,11 +195,37 @@ def _flag_prompts(driver: EngineDriver) -> None:
 
 
 def _large_prompt(driver: EngineDriver) -> None:
+    nonce, text = _large(driver)
+    driver.start("first", Ask(text, nonce, FINAL))
+
+
+def _whole(driver: EngineDriver) -> None:
+    """Let a long prompt and answer, and a reply with odd characters, pass; a slow caller reads the answer from a pipe.
+
+    Of an engine that must print into a file instead, it does so only on the resume, since the first turn's session id
+    would be lost, too.
+    """
+    is_large = driver.contract.launch.accepts(LARGE_PROMPT)
+    nonce, text = _large(driver) if is_large else (new_nonce(), f"A prompt. {new_nonce()}")
+    into_file = driver.contract.streams.stdout_file
+    answer = Text(LONG_ANSWER)
+    first = driver.start("first", Ask(_odd(nonce, text), nonce, answer, slow_pipe=not into_file))
+    nonce = new_nonce()
+    reply = Ask(_odd(nonce, f"A reply. {new_nonce()}"), nonce, answer if into_file else FINAL, turn_index=2)
+    driver.resume("again", first.session, replace(reply, slow_pipe=into_file))
+
+
+def _large(driver: EngineDriver) -> tuple[str, str]:
+    """Return a nonce, and a large text of one line between it and another one."""
     if not driver.contract.launch.accepts(LARGE_PROMPT):
         raise CaseStoppedError("the contract limits prompts to fewer bytes", Reason.CONTRACT)
-    nonce, end = new_nonce(), new_nonce()
-    text = (FILLER * (LARGE_PROMPT // len(FILLER) + 1))[:LARGE_PROMPT]
-    driver.start("first", Ask(f"{nonce} {text} {end}", nonce, FINAL))
+    nonce, text = new_nonce(), (FILLER * (LARGE_PROMPT // len(FILLER) + 1))[:LARGE_PROMPT]
+    return nonce, f"{nonce} {text} {new_nonce()}"
+
+
+def _odd(nonce: str, line: str) -> str:
+    """Return a prompt with a nonce in its first line, with another line, and with some that are easily altered."""
+    return f"  {nonce} {ODD_LINES}{line}\nThe last line ends in two blanks.  "
 
 
 def _open_stdin(driver: EngineDriver) -> None:
@@ -327,7 +358,7 @@ CASES = (
     Case("auto", _auto, 2),
     Case("asked-model", _asked_model, _asked_model_turns),
     Case("flag-prompts", _flag_prompts, 2),
-    Case("large-prompt", _large_prompt, 1),
+    Case("large-prompt", _whole, 2),
     Case("imitation", _imitation, _imitation_turns),
     Case("ends-once", _ends_once, _ends_once_turns),
     Case("canaries", _canaries, 3),
@@ -370,8 +401,13 @@ RECORDED_ONLY = (
 )
 # a call that needs no approval shows nothing about streams
 _CALLED_ONCE = Case("tool-call", _called_once, 1)
+# what a pipe loses is not in its recording
+_LARGE_PROMPT = Case("large-prompt", _large_prompt, 1)
 # streams do not show which programs were started
-_NOT_RECORDED = {
-    *(_CALLED_ONCE.name, "ends-once", "canaries", "own-settings", "workspace", "artifacts", "file-marks", "asked-model")
-}
-RECORDED = (*(case for case in CASES if case.name not in _NOT_RECORDED), _CALLED_ONCE, *RECORDED_ONLY)
+_NOT_RECORDED = ("ends-once", "canaries", "own-settings", "workspace", "artifacts", "file-marks", "asked-model")
+_REDUCED = (_CALLED_ONCE, _LARGE_PROMPT)
+RECORDED = (
+    *(case for case in CASES if case.name not in (*_NOT_RECORDED, *(case.name for case in _REDUCED))),
+    *_REDUCED,
+    *RECORDED_ONLY,
+)

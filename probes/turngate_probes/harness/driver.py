@@ -34,7 +34,8 @@ from turngate import (
     resumed_turn,
 )
 from turngate.contract.home_and_workspace import OngoingCall, ToolUse
-from turngate.process import Stdin, run
+from turngate.process import Stdin, is_alive, run
+from turngate.process.sessions import POLL
 from turngate_probes.harness.first_turn import FirstTurn, FirstTurnCheck
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
 from turngate_probes.harness.observations import CommandOutput, Observation, Turn
@@ -53,6 +54,7 @@ ANSWER = '{"outcome": "final", "final_data": {"colour": "blue"}}'
 ASK, FINAL = Text(QUESTION), Text(ANSWER)
 HELPER_SECONDS = 3.0  # unless the turn ends before
 TOOL_PATIENCE = 45.0  # seconds after the first request, for a turn in which the model asks for a tool
+_BUSY_AFTER, _BUSY = 2**12, 1.0  # bytes that a slow caller reads, and the seconds for which it then reads no more
 
 
 class TurnInterruption:
@@ -179,6 +181,25 @@ class Startups:
         return min(most, FACTOR * self.slowest() or most)
 
 
+class SlowCaller:
+    """Reads no more of a stream for some seconds, once, as a busy caller does, so that a pipe gets full.
+
+    It goes on when the process `pid` has exited.
+    """
+
+    def __init__(self, stream: str, seconds: float) -> None:
+        self.pid = 0
+        self._stream, self._seconds, self._size = stream, seconds, 0
+
+    def received(self, stream: str, chunk: bytes) -> None:
+        """Take a chunk, and return only when the next one may be read."""
+        before, self._size = self._size, self._size + len(chunk) * (stream == self._stream)
+        if before < _BUSY_AFTER <= self._size:
+            deadline = time.monotonic() + self._seconds
+            while time.monotonic() < deadline and is_alive(self.pid):
+                time.sleep(POLL)
+
+
 class Write(Struct, frozen=True):
     """A call of a tool that would make `file`, by the name of the place."""
 
@@ -196,7 +217,8 @@ class Ask(Struct, frozen=True):
     request `signal` is sent to the engine's process group. `options` are a caller's, besides those of every turn. The
     engine may write below `artifacts`; then the model makes the `writes`, one after the other, before it replies.
     The model also makes the `ongoing` calls before it replies, and `calls`, each once. `instructions` is the text of
-    the workspace's instruction file, `model` the one to ask for.
+    the workspace's instruction file, `model` the one to ask for. `slow_pipe`: the output is read slowly and from a
+    pipe, also where the contract has it read from a file.
     """
 
     prompt: str
@@ -220,6 +242,7 @@ class Ask(Struct, frozen=True):
     instructions: str = ""
     model: str | None = None
     calls: tuple[ToolCall, ...] = ()
+    slow_pipe: bool = False
 
     def seconds_of_helper(self, exchange: Exchange) -> float:
         """Return how long the model works for another agent of the engine, which then outlives the turn if it can."""
@@ -346,6 +369,8 @@ class EngineDriver(Struct, frozen=True):
         request = process_request(built, self.executable, cwd, env=self.sandbox.env(self.contract.hermetic, cwd))
         if ask.stdin_open and built.stdin is None:
             request = structs.replace(request, stdin=Stdin.OPEN)
+        if ask.slow_pipe:
+            request = structs.replace(request, stdout_file=False)
         backend = self.sandbox.backend
         called = [StubRule(self.call_of(ask.tool), after_tool_result=False)] if ask.tool else []
         called += [StubRule(write.call, offers_tools=True, times=1) for write in ask.writes]
@@ -442,6 +467,7 @@ class EngineDriver(Struct, frozen=True):
         quiet = ask.stdin_open or ask.offline or sandbox.model_url != sandbox.backend.url
         limit = patience + STARTUP_ALLOWANCE if patience is not None and quiet else TURN_TIMEOUT
         startup = partial(self.startups.allowance, STARTUP_ALLOWANCE) if ask.hangs else None
+        caller = SlowCaller(self.contract.final.stream, max(_BUSY, self.startups.slowest()) if ask.slow_pipe else 0.0)
         with (
             self.slot() as free_slot,
             self.interrupt.scope() as stop,
@@ -452,6 +478,7 @@ class EngineDriver(Struct, frozen=True):
             def received(stream: str, chunk: bytes) -> bool:
                 # its reading is not used, because it still has secrets
                 reader.feed("stdout" if stream == "stdout" else "stderr", chunk)
+                caller.received(stream, chunk)
                 if reader.over:
                     mid_turn.over()
                 return reader.over
@@ -462,6 +489,7 @@ class EngineDriver(Struct, frozen=True):
                 elif not ask.hangs:  # it may never make a request, and must not extend its own time for that
                     self.startups.begin(mid_turn)
                 mid_turn.started(pid)
+                caller.pid = pid
                 if check:
                     check.watch.started(pid)
 

@@ -175,7 +175,9 @@ def _clause_set(plan: ReleasePlanned, started: ProbeStarted, results: Iterable[C
     """Return the set of clauses that a verdict was given by: recordings say nothing about sets that are newer."""
     if plan.source != "recordings":
         return started.clause_set
-    return catalogue().set_of_recordings((result.id, result.result) for result in results)
+    # what a contract alone declares was answered by no recording
+    answered = [one for one in results if one.evidence or one.result is not Result.DEVIATES]
+    return catalogue().set_of_recordings((one.id, one.result) for one in answered)
 
 
 def _in_order(

@@ -100,6 +100,8 @@ class HeadlessCall:
         asked, file = self.asked, self.asked.line.last(self.syntax.prompt_file)
         read = self._read_file(file) if file and Path(file) != _STDIN else self._read_input()
         prompt = read if asked.prompt is None else asked.prompt
+        if self._symptom("prompt.whole") == "blanks":
+            prompt = prompt.strip()
         if why := arguments.refusal(asked.channel, prompt):
             if not prompt.strip():
                 raise UsageProblem("no-prompt", why)

@@ -72,6 +72,9 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
         False
     )
     omits_end: Annotated[bool, _at("end", "both", "leaves out the record that proves the end of the turn")] = False
+    exits_undrained: Annotated[
+        bool, _at("end", "turn", "exits without waiting until a pipe has taken what it prints, and loses the rest")
+    ] = False
     repeats_end: Annotated[bool, _at("end", "turn", "prints the record that proves the end of the turn twice")] = False
     goes_on_by_itself: Annotated[
         bool, _at("end", "both", "begins another turn after its turn, with a prompt that nobody wrote, and answers it")

@@ -124,6 +124,8 @@ BREAKING = (
         "resume.equal-replies",
         "interactive.no-auto-flags",
         "prompt.not-a-flag",
+        "prompt.whole",
+        "answer.whole",
         "backend.failure-told",
         "text.imitation",
     }

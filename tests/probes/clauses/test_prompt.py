@@ -12,7 +12,7 @@ from turngate.contract.launch import PromptChannel
 from turngate.model import Mode
 from turngate_probes.clauses.checks import SkippedError
 from turngate_probes.clauses.prompt import acts_unasked
-from turngate_probes.harness.cases import FORGED, IMITATION
+from turngate_probes.harness.cases import FORGED, IMITATION, LONG_ANSWER
 from turngate_probes.harness.driver import QUESTION
 from turngate_probes.harness.observations import NotObservedError, Turn
 from turngate_probes.stub_model import Exchange
@@ -148,6 +148,78 @@ def test_a_large_prompt_must_arrive_whole() -> None:
     assert (cut.ok, cut.detail) == (False, "1000 characters were not sent completely; the largest request has 2 bytes")
     refused = t.refused("large-prompt/first", stderr=b"Argument list too long")
     assert "Argument list too long" in t.check("prompt.large", refused).detail
+
+
+SENT = "  tgn-first é 你\r\nbelow\u2028it\n\tindented  "
+
+
+def whole(name: str, arrived: str | None = SENT, answer: str | None = LONG_ANSWER, **changes: Any) -> Turn:
+    """Return a turn with a prompt of odd lines; the model received `arrived`, the caller read `answer`."""
+    word = "tgn-first" if "first" in name else "tgn-again"
+    requests = () if arrived is None else (t.exchange(word, texts=("Hello.", arrived.replace("tgn-first", word))),)
+    usual = {"prompt": SENT.replace("tgn-first", word), "nonce": word, "requests": requests, "scripted": LONG_ANSWER}
+    return t.turn(name, t.printed(text=answer), **usual | changes)
+
+
+@each(
+    "arrived, symptoms",
+    [
+        (SENT, None),
+        (f"<hint>x</hint>\n{SENT}\n\n<end>", None),
+        (SENT.strip(), ("blanks",)),
+        (SENT.replace("\r\n", "\n"), ("lines",)),
+        (" ".join(SENT.split()), ("lines",)),
+        (SENT.replace("é", "?").replace("你", "?"), ("characters",)),
+        (SENT.encode().decode("latin-1"), ("characters",)),
+        (SENT.splitlines()[0], ("cut",)),
+        (None, ()),
+    ],
+)
+def test_what_a_prompt_loses_is_told(arrived: str | None, symptoms: tuple[str, ...] | None) -> None:
+    """A prompt, and a reply, must reach the model as it was written; the symptom is the worst that happened to it."""
+    for turns in (
+        (whole("large-prompt/first", arrived), whole("large-prompt/again", resumed=t.SESSION)),
+        (whole("large-prompt/first"), whole("large-prompt/again", arrived, resumed=t.SESSION)),
+    ):
+        finding = t.check("prompt.whole", *turns)
+        assert (finding.ok, finding.symptoms) == (symptoms is None, symptoms or ())
+
+
+@each(
+    "answer, symptoms",
+    [
+        (LONG_ANSWER, None),
+        (f"\n{LONG_ANSWER} ", None),
+        (LONG_ANSWER[:65_536], ("cut",)),
+        (LONG_ANSWER[-65_536:], ("cut",)),
+        (None, ("cut",)),
+        (LONG_ANSWER.replace("\r\n", "\n"), ("lines",)),
+        (LONG_ANSWER.replace("\u2028", ""), ("lines",)),
+        (LONG_ANSWER.encode("ascii", "replace").decode(), ("characters",)),
+        (LONG_ANSWER[::-1].replace("你", "\ufffd\ufffd", 1)[::-1], ("characters",)),
+    ],
+)
+def test_what_an_answer_loses_is_told(answer: str | None, symptoms: tuple[str, ...] | None) -> None:
+    """An answer must be read as the model wrote it; the symptom is the worst that happened to it."""
+    finding = t.check("answer.whole", whole("large-prompt/first", answer=answer))
+    assert (finding.ok, finding.symptoms) == (symptoms is None, symptoms or ())
+
+
+def test_an_answer_in_a_file_must_be_whole() -> None:
+    """Where turns get a file, a cut in a pipe has a symptom, and a cut in the file has none: nothing would help."""
+    contract = replace(t.CODEX, streams=replace(t.CODEX.streams, stdout_file=True))
+    cut, good = LONG_ANSWER[:1000], LONG_ANSWER
+    for file, pipe, ok, symptoms in ((good, good, True, ()), (good, cut, False, ("cut",)), (cut, good, False, ())):
+        turns = whole("large-prompt/first", answer=file), whole("large-prompt/again", answer=pipe, resumed=t.SESSION)
+        finding = t.check("answer.whole", *turns, contract=contract)
+        assert (finding.ok, finding.symptoms) == (ok, symptoms)
+
+
+@pytest.mark.parametrize("clause", ["prompt.whole", "answer.whole"])
+def test_recordings_without_a_long_answer_show_nothing(clause: str) -> None:
+    """A recorded turn with another prompt and answer is no observation of either."""
+    with pytest.raises(NotObservedError, match="has no long answer"):
+        t.check(clause, t.turn("large-prompt/first"))
 
 
 def test_open_stdin_is_told_by_its_end() -> None:

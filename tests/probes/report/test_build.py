@@ -100,6 +100,13 @@ def test_a_verdict_from_recordings_names_the_set_that_they_answer() -> None:
     assert only_release(*events, j.finished("iflow@0.5.19"), j.ended())["clause_set"] == "2026-11"
 
 
+def test_what_a_contract_alone_declares_is_no_answer_of_recordings() -> None:
+    """A deviation of a newer clause without evidence says nothing about the set."""
+    planned, declared = j.planned(source="recordings"), j.clause("answer.whole", "deviates", evidence=())
+    release = only_release(j.started(), planned, j.clause("handle.present"), declared, j.finished(), j.ended())
+    assert release["clause_set"] == "2026-11"
+
+
 def test_the_static_level_plans_static_clauses_alone() -> None:
     """At level static, hermetic clauses are not reported as missing."""
     release = only_release(j.started(level="static"), j.planned())

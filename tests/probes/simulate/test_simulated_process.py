@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from tests.probes.simulate.played import at_known_release
+from tests.tables import each
 from turngate import cli
 from turngate.argv import build
 from turngate.errors import TurngateError, UsageError
 from turngate.model import Mode
 from turngate.process.executable import is_simulated
 from turngate.turn.read import read_turn
+from turngate_probes.simulate.backend import REPLY_VARIABLE
 from turngate_probes.simulate.simulated_process import install
 from turngate_probes.stub_model import Hang, StubBackend, StubRule
 
@@ -175,3 +177,29 @@ def test_a_headless_turn_has_faults(tmp_path: Path) -> None:
     assert b"turn.completed" not in ran.stdout
     asked = subprocess.run([executable, "--version"], env=env, cwd=tmp_path, capture_output=True, check=True)
     assert asked.stderr == b""
+
+
+@each(
+    "engine, faulty, cut",
+    [("codex", ("exits-undrained",), 1), ("codex", (), 0), ("gemini", (), 1), ("gemini", ("forgets",), 0)],
+)
+def test_what_a_pipe_does_not_take_at_once_is_lost(
+    engine: str, faulty: tuple[str, ...], cut: int, tmp_path: Path
+) -> None:
+    """So it is with the fault and where the contract declares it; a file takes everything."""
+    contract = at_known_release(engine)
+    built, executable = build.first_turn(contract, "hi", Mode.INTERACTIVE), install(contract, tmp_path / "bin", faulty)
+    command, env = [str(executable), *built.arguments], {"HOME": str(tmp_path), REPLY_VARIABLE: "x" * 120_000}
+    file = tmp_path / "out"
+    with file.open("wb") as out:
+        subprocess.run(command, input=built.stdin, stdout=out, env=env, cwd=tmp_path, check=True)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=tmp_path) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(built.stdin or b"")
+        process.stdin.close()
+        if cut:
+            assert process.wait(60) == 0
+        printed = process.stdout.read()
+    assert file.stat().st_size > 120_000
+    assert (len(printed) < 120_000) == bool(cut)

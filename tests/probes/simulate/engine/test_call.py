@@ -32,7 +32,7 @@ SHOWN = frozenset(
     | {("resume.other-cwd", symptom) for symptom in ("fresh-session", "context-lost", "refused", "hang")}
     | {("resume.same-handle", "new-handle"), ("handle.unique", "only-in-home")}
     | {("resume.later-minute", "lost-after-another"), ("resume.later-minute", "lost-at-once")}
-    | {("stdin.open", "hang")}
+    | {("stdin.open", "hang"), ("answer.whole", "cut"), ("prompt.whole", "blanks")}
     | {("process.clean-exit", "lingers"), ("instructions.reach", "not-sent")}
     | {("workspace.cannot-redirect", kind) for kind in ("address", "credentials", "system-prompt", "program")}
     | {
