@@ -35,6 +35,7 @@ BLOCKS_OF_YAML = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     REDIRECTS,
     MARKS,
     INSTRUCTIONS,
+    OUTPUT_SETTINGS,
 ) = BLOCKS_OF_YAML
 (ENGINE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
@@ -245,3 +246,11 @@ def test_the_example_of_an_instruction_file_is_valid() -> None:
     assert re.findall(file.imports or "", "See @a/b.md") == ["a/b.md"]
     assert named.named_in
     assert re.findall(named.named_in.pattern, '{"instructions": ["a.md", "b.md"]}') == ['["a.md", "b.md"]']
+
+
+def test_the_example_of_output_settings_is_valid() -> None:
+    """The example is valid in the page's contract, and shows by different signs what is in force."""
+    document = load.parse(CONTRACT + OUTPUT_SETTINGS, "acme.yaml")
+    assert list(lint.problems(document)) == []
+    language, notify = Contract(document).at("1.4.0").output_settings
+    assert (language.shows.sent, notify.shows.started) == ("[Gg]erman", True)

@@ -15,6 +15,7 @@ from turngate.contract.home_and_workspace import (
     CopiedSettings,
     InstructionFile,
     OngoingCall,
+    OutputSetting,
     QuestionCall,
     Redirect,
     ToolUse,
@@ -350,6 +351,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     approval_settings: Annotated[tuple[ApprovalSetting, ...], SOME] = ()
     unsafe_settings: Annotated[tuple[UnsafeSetting, ...], SOME] = ()
     redirects: Annotated[tuple[Redirect, ...], SOME] = ()
+    output_settings: Annotated[tuple[OutputSetting, ...], SOME] = ()
     version: str | None = field(default=None, name="release")
     unverified: Strings = ()
 

@@ -125,6 +125,48 @@ class ApprovalSetting(Struct, frozen=True):
     alone: OnlyTrue = False
 
 
+class SettingSign(Struct, frozen=True):
+    """What shows that a setting is in force; one of these.
+
+    started: The program {canary} runs. Its first argument is the name of the setting.
+    collected: Something reaches {collector}, an address for telemetry.
+    sent: Matches a request to the model.
+    written: A file that the engine writes.
+    refused: The same files, with a value that ends the release before it asks the model.
+    """
+
+    RULE: ClassVar[SchemaRule] = {
+        "oneOf": [{"required": [key]} for key in ("started", "collected", "sent", "written", "refused")]
+    }
+
+    started: OnlyTrue = False
+    collected: OnlyTrue = False
+    sent: Regex | None = None
+    written: SandboxPath | None = None
+    refused: Annotated[tuple[SetupFile, ...], NOT_EMPTY] = ()
+
+
+class OutputSetting(Struct, frozen=True):
+    """A documented setting of the user that must leave what an orchestrator reads where it is.
+
+    kind: What it is about.
+    shows: What shows that it is in force.
+    files: Files of the user's home, merged as those of an approval setting. Their contents may have more slots:
+        {canary}, a program, and {collector}, an address.
+    env: The user's variables, with the same slots.
+    alone: It is tried without the others, because it does change something.
+    """
+
+    RULE: ClassVar[SchemaRule] = {"anyOf": [{"required": ["env"]}, {"required": ["files"]}]}
+
+    name: Name
+    kind: Literal["display", "output", "telemetry", "hooks", "language"]
+    shows: SettingSign
+    files: Annotated[tuple[SetupFile, ...], NOT_EMPTY] = ()
+    env: Annotated[Mapping[Variable, str], NOT_EMPTY] = field(default_factory=dict)
+    alone: OnlyTrue = False
+
+
 class NamingSetting(Struct, frozen=True):
     """A setting of the user that names instruction files.
 

@@ -57,6 +57,7 @@ ALL_OF = (
     "approval_settings",
     "unsafe_settings",
     "redirects",
+    "output_settings",
 )
 SECTIONS = (*ONE_OF, *ALL_OF)
 SIMULATION = "turngate.simulation/1"

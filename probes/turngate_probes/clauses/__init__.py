@@ -54,6 +54,7 @@ from turngate_probes.clauses import (  # noqa: F401 - importing them registers t
     instructions,
     model,
     ongoing,
+    output,
     process,
     prompt,
     resume,

@@ -17,7 +17,7 @@ from turngate.argv.interactive import check_interactive, read_options
 from turngate.contract import load
 from turngate.contract.clauses import Reason
 from turngate.contract.home_and_workspace import ToolUse
-from turngate_probes.harness import artifacts_case, settings_cases, tool_cases
+from turngate_probes.harness import artifacts_case, output_case, settings_cases, tool_cases
 from turngate_probes.harness.driver import ASK, FINAL, TOOL_PATIENCE, TURN_TIMEOUT, Ask, EngineDriver, ask
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Turn
@@ -365,6 +365,7 @@ CASES = (
     Case("own-settings", settings_cases.own_settings, settings_cases.own_settings_turns),
     Case("workspace", settings_cases.workspace, settings_cases.workspace_turns),
     Case("artifacts", artifacts_case.artifacts, artifacts_case.turns),
+    Case("any-settings", output_case.any_settings, output_case.any_settings_turns),
     Case("file-marks", settings_cases.file_marks, settings_cases.file_marks_turns),
     Case("tool-call", _tool_call, 3),
 )
@@ -404,7 +405,8 @@ _CALLED_ONCE = Case("tool-call", _called_once, 1)
 # what a pipe loses is not in its recording
 _LARGE_PROMPT = Case("large-prompt", _large_prompt, 1)
 # streams do not show which programs were started
-_NOT_RECORDED = ("ends-once", "canaries", "own-settings", "workspace", "artifacts", "file-marks", "asked-model")
+_SURROUNDED = ("canaries", "own-settings", "workspace", "artifacts", "file-marks", "asked-model", "any-settings")
+_NOT_RECORDED = ("ends-once", *_SURROUNDED)
 _REDUCED = (_CALLED_ONCE, _LARGE_PROMPT)
 RECORDED = (
     *(case for case in CASES if case.name not in (*_NOT_RECORDED, *(case.name for case in _REDUCED))),

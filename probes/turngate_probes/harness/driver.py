@@ -5,6 +5,7 @@ the turns of a release take to their first request bounds what a slow machine ma
 """
 
 import os
+import re
 import shutil
 import threading
 import time
@@ -33,7 +34,7 @@ from turngate import (
     read_turn,
     resumed_turn,
 )
-from turngate.contract.home_and_workspace import OngoingCall, ToolUse
+from turngate.contract.home_and_workspace import OngoingCall, OutputSetting, ToolUse
 from turngate.process import Stdin, is_alive, run
 from turngate.process.sessions import POLL
 from turngate_probes.harness.first_turn import FirstTurn, FirstTurnCheck
@@ -41,7 +42,7 @@ from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, Inter
 from turngate_probes.harness.observations import CommandOutput, Observation, Turn
 from turngate_probes.harness.repository import WatchedFolder
 from turngate_probes.harness.sandbox import Sandbox
-from turngate_probes.stub_model import Exchange, Reply, StubRule, Text, ToolCall, new_nonce
+from turngate_probes.stub_model import Exchange, Reply, StubBackend, StubRule, Text, ToolCall, new_nonce
 
 _STARTED_WITHIN = 5.0  # seconds; an engine's first request comes long after its start was recorded
 FACTOR = 2.0  # turns that start together may differ by it
@@ -208,6 +209,25 @@ class Write(Struct, frozen=True):
     file: Path
 
 
+class UserSettings(Struct, frozen=True):
+    """Settings of a user that change what a turn shows, and the address for telemetry that they may name."""
+
+    settings: tuple[OutputSetting, ...]
+    collector: StubBackend
+
+    def in_force(self, requests: Iterable[Exchange], started: Collection[str], sandbox: Sandbox) -> tuple[str, ...]:
+        """Return the names of the settings that had the effect by which they show."""
+        bodies, collected = [request.body for request in requests], bool(self.collector.exchanges())
+        return tuple(
+            setting.name
+            for setting, sign in ((setting, setting.shows) for setting in self.settings)
+            if (sign.started and setting.name in started)
+            or (sign.collected and collected)
+            or (sign.sent and any(re.search(sign.sent.encode(), body) for body in bodies))
+            or (sign.written and Path(sandbox.fill(sign.written)).is_file())
+        )
+
+
 class Ask(Struct, frozen=True):
     """The input of a turn: the prompt, the nonce in it, and the model's reply.
 
@@ -217,8 +237,8 @@ class Ask(Struct, frozen=True):
     request `signal` is sent to the engine's process group. `options` are a caller's, besides those of every turn. The
     engine may write below `artifacts`; then the model makes the `writes`, one after the other, before it replies.
     The model also makes the `ongoing` calls before it replies, and `calls`, each once. `instructions` is the text of
-    the workspace's instruction file, `model` the one to ask for. `slow_pipe`: the output is read slowly and from a
-    pipe, also where the contract has it read from a file.
+    the workspace's instruction file, `model` the one to ask for. `users` are the settings in the user's home.
+    `slow_pipe`: the output is read slowly and from a pipe, also where the contract has it read from a file.
     """
 
     prompt: str
@@ -243,6 +263,7 @@ class Ask(Struct, frozen=True):
     model: str | None = None
     calls: tuple[ToolCall, ...] = ()
     slow_pipe: bool = False
+    users: UserSettings | None = None
 
     def seconds_of_helper(self, exchange: Exchange) -> float:
         """Return how long the model works for another agent of the engine, which then outlives the turn if it can."""
@@ -431,6 +452,7 @@ class EngineDriver(Struct, frozen=True):
             offline=ask.offline,
             changed=workspace.changes(),
             instructed=_instructed(ask, requests),
+            in_force=ask.users.in_force(requests or (), started or (), self.sandbox) if ask.users else None,
         )
         if check:
             check.ended(turn)

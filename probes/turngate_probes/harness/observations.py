@@ -56,6 +56,7 @@ class Turn(_Step, frozen=True):
     `effects` are the redirects of its workspace that had an effect (None: its workspace has none); `offline` says that
     it was stopped once it had left for the vendor's model, which it can't reach;
     `changed` are the files of its workspace that changed (None: nobody compared);
+    `in_force` are the settings of the user that had an effect (None: nobody looked);
     `instructed` says whether the instruction file of its workspace reached the model (None: there was none);
     `exit_seconds` is the time from its terminal event to its exit, 0 without such an event (None: not measured).
     """
@@ -91,6 +92,7 @@ class Turn(_Step, frozen=True):
     written: tuple[str, ...] = ()
     changed: tuple[str, ...] | None = None
     instructed: bool | None = None
+    in_force: tuple[str, ...] | None = None
 
     @property
     def hung(self) -> bool:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from turngate import EngineContract, Mode, RefusedError
 from turngate.argv.build import without_guards
 from turngate.argv.file_marks import check_file_marks
-from turngate.contract.home_and_workspace import ApprovalSetting, Redirect, SetupFile, ToolUse
+from turngate.contract.home_and_workspace import ApprovalSetting, OutputSetting, Redirect, SetupFile, ToolUse
 from turngate_probes.harness.driver import ASK, FINAL, TOOL_PATIENCE, Ask, EngineDriver, ask
 from turngate_probes.harness.sandbox import CONTAINER_PROGRAMS, Stranger
 from turngate_probes.stub_model import StubBackend, new_nonce
@@ -38,7 +38,7 @@ MARKS = (
 )
 SECRET = "secret-note.txt"
 
-_Entry = TypeVar("_Entry", bound=ApprovalSetting | Redirect)
+_Entry = TypeVar("_Entry", bound=ApprovalSetting | Redirect | OutputSetting)
 
 
 def own_settings(driver: EngineDriver) -> None:

@@ -49,6 +49,7 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     notice: Annotated[str, _at("start", "both", "prints this text on stderr before everything else")] = ""
     stderr_bytes: Annotated[int, _at("start", "both", "prints so many bytes on stderr before its first record", 0)] = 0
+    colours: Annotated[bool, _at("start", "turn", "begins its output with a colour if FORCE_COLOR is set")] = False
     banner: Annotated[str, _at("start", "both", "prints this text before everything else")] = ""
     bom: Annotated[bool, _at("stream", "both", "begins its output with a byte order mark")] = False
     crlf: Annotated[bool, _at("stream", "both", "ends its lines with CR and LF")] = False

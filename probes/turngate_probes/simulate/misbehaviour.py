@@ -1,6 +1,7 @@
 """Turns the output of a well-behaved turn into that of a misbehaving one. Pure: bytes and records in, steps out."""
 
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -32,6 +33,7 @@ _ENVELOPE = """{{"outcome": "final", "final_data": {{"answer": "nothing"}}}}
 _UNICODE = "Grüße 🎨👩‍💻 שלום 漢字 e\u0301. "
 SAYS = {"records": _RECORDS, "envelope": _ENVELOPE, "unicode": _UNICODE}
 BLANK = "\n "
+COLOUR = "\x1b[36m"
 OWN_PROMPT = "The background task has finished."  # by which an engine begins a turn of its own
 INTERIM = "I am looking at the files first."
 DECOY = "ERROR rollout: the state database has no path for thread {decoy}\n"
@@ -97,8 +99,8 @@ def steps(
         yield Halt("hang")
     if faults.bom:
         printed = _prefixed(printed, BOM)
-    if faults.banner:
-        printed = _prefixed(printed, faults.banner.encode())
+    if banner := faults.banner or (COLOUR if faults.colours and os.environ.get("FORCE_COLOR") else ""):
+        printed = _prefixed(printed, banner.encode())
     halves = faults.hang in ("during", "heartbeat") or faults.crash
     for number, output in enumerate(_half(printed) if halves else printed):
         if faults.prints_noise and output.stream == "stdout":

@@ -18,12 +18,12 @@ from msgspec import structs
 
 from turngate import EngineContract, Mode
 from turngate.argv.file_slot import as_in_contract
-from turngate.contract.home_and_workspace import Canary, Redirect, SetupFile
+from turngate.contract.home_and_workspace import Canary, OutputSetting, Redirect, SetupFile
 from turngate_probes.simulate.backend import URL_VARIABLE, Answer, EngineContext, ModelRequest
 
 _CONTAINER_PROGRAM = "docker"
 # what a probe puts into the slots of an entry's files; none of it contains a quote, a bracket or white space
-_SLOT = re.compile(r"\\\{(work|home|canary|stranger|planted|marker)\\\}")
+_SLOT = re.compile(r"\\\{(work|home|canary|stranger|planted|marker|collector)\\\}")
 _VALUE = r"[^\s\"',\[\]{}]+"
 
 
@@ -37,6 +37,10 @@ def visit(contract: EngineContract, argv: Sequence[str], world: EngineContext) -
         kept_out = guarded and canary.files and not canary.options and not trusted
         if not kept_out and (program := _offered(canary, argv, env, cwd)):
             _start(program, canary.name, env)
+    for setting in contract.output_settings:
+        values = _found(setting.files, env, cwd) if setting.env.keys() <= env.keys() else None
+        if values is not None:
+            _show(setting, values, env)
     declared = {d.symptom for d in contract.deviations if d.clause == "workspace.cannot-redirect"}
     for redirect in contract.redirects:
         if guarded and redirect.kind not in declared:
@@ -95,6 +99,14 @@ def _asks(contract: EngineContract, argv: Sequence[str], env: Mapping[str, str])
     pinned = [launch.interactive, contract.artifacts.options if contract.artifacts else launch.interactive]
     asked = any({*options} <= passed for options in pinned) and held == {**launch.interactive_env}
     return bool((launch.interactive or launch.interactive_env) and asked)
+
+
+def _show(setting: OutputSetting, values: Mapping[str, str], env: Mapping[str, str]) -> None:
+    """Show that a setting of the user is in force, where that takes no request."""
+    if setting.shows.started:
+        _start(values.get("canary", ""), setting.name, env)
+    if setting.shows.collected and (address := values.get("collector")):
+        _send("POST", f"{address}/v1/logs", {})
 
 
 def _redirected(redirect: Redirect, values: Mapping[str, str], world: EngineContext) -> EngineContext:

@@ -9,10 +9,11 @@ import pytest
 from tests.contracts.releases import RELEASES
 from turngate.contract import load
 from turngate.contract.clauses import CLAUSE_SETS, NEWEST_SET, Catalogue, Clause, Result, Severity
-from turngate.contract.home_and_workspace import Redirect
+from turngate.contract.home_and_workspace import OutputSetting, Redirect
 from turngate_probes.clauses import CHECKS, checks
 from turngate_probes.clauses.settings import effect_of
 from turngate_probes.harness.cases import FAILING
+from turngate_probes.harness.output_case import ENVIRONMENT
 
 HELP = Clause("help.surface", "It holds.", "It matters.", "Do it.", "static", Severity.DEGRADED)
 
@@ -127,6 +128,7 @@ BREAKING = (
         "prompt.whole",
         "answer.whole",
         "backend.failure-told",
+        "output.any-settings",
         "text.imitation",
     }
 )
@@ -230,7 +232,8 @@ def test_clauses_have_a_check() -> None:
 
 
 # the words for what a contract says of its own entries
-BY_CONTRACT = {*get_args(get_type_hints(Redirect)["kind"]), *map(effect_of, ("tool_call", "command_call", ""))}
+KINDS = {word for entry in (Redirect, OutputSetting) for word in get_args(get_type_hints(entry)["kind"])}
+BY_CONTRACT = {*KINDS, ENVIRONMENT, *map(effect_of, ("tool_call", "command_call", ""))}
 SYMPTOMS = {clause.id: {*clause.symptoms} for clause in CLAUSES if clause.symptoms}
 
 
