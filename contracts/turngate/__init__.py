@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Mode,
         Outcome,
         Repair,
+        Reported,
     )
     from turngate.process.converse import Conversation, ConversationSetup, converse, converse_async
     from turngate.process.executable import engine_version, find_executable
@@ -72,6 +73,7 @@ __all__ = [
     "ProcessRequest",
     "RefusedError",
     "Repair",
+    "Reported",
     "ServerRefusedError",
     "Stop",
     "TurnInput",
@@ -127,6 +129,7 @@ _MODULES = {
         "Mode",
         "Outcome",
         "Repair",
+        "Reported",
     ),
     "process.converse": ("Conversation", "ConversationSetup", "converse", "converse_async"),
     "process.executable": ("engine_version", "find_executable"),

@@ -10,6 +10,7 @@ ModeName: TypeAlias = Literal["auto", "interactive"]
 HandleType: TypeAlias = Literal["session_id", "session_file", "opaque"]
 ProbeMethod: TypeAlias = Literal["command", "api", "filesystem"]
 ProfileKind: TypeAlias = Literal["resumable", "sticky_process"]
+ReportKind: TypeAlias = Literal["denied", "error", "answer"]
 InteractionKind: TypeAlias = Literal["choose_one", "confirm", "fill_fields", "open_text", "risk_ack"]
 MAX_PROMPT = 100_000
 MAX_NAMES = 100
@@ -130,6 +131,20 @@ class Interaction(Struct, frozen=True, forbid_unknown_fields=True):
     options: _Names = ()
     required_fields: _Names = ()
     context: Mapping[str, Any] = {}
+
+
+class Reported(Struct, frozen=True, forbid_unknown_fields=True):
+    """Something that the engine reports beside the agent's answer, as `text`.
+
+    `denied`: a tool that it did not let the agent use. `error`: an error after which the turn went on. `answer`: a text
+    of the agent in a turn whose final record has none.
+
+    >>> turngate.Reported("denied", "write_file").text
+    'write_file'
+    """
+
+    kind: ReportKind
+    text: str
 
 
 class AdapterTurnResult(Struct, frozen=True):

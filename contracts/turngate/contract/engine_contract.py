@@ -57,7 +57,7 @@ from turngate.contract.values import (
     matching,
 )
 from turngate.errors import ContractError, UsageError
-from turngate.model import HandleType
+from turngate.model import HandleType, ReportKind
 
 # a file must list some, but possibly none for a given release
 SOME = Meta(extra_json_schema={"minItems": 1})
@@ -240,6 +240,23 @@ class Final(Struct, frozen=True):
     begins_after: Annotated[Match, NOT_EMPTY] | None = None
 
 
+class ReportSign(Struct, frozen=True):
+    """A record with something that the engine reports beside the answer, and that neither is it nor ends the turn.
+
+    kind: denied: a tool that the agent was not allowed to use; error: an error after which the turn went on; answer: a
+        text of the agent, which counts if the final record has none.
+    match: Dotted path into the record -> its required value.
+    field: Path of the text, or of a list.
+    item: Path of the text in each object of that list.
+    """
+
+    kind: ReportKind
+    stream: Stream
+    field: RecordPath
+    match: Annotated[Match, NOT_EMPTY] | None = None
+    item: RecordPath | None = None
+
+
 class IdPlace(Struct, frozen=True):
     """Where the session id is in another output mode; its form is the same in all of them.
 
@@ -269,6 +286,7 @@ class OutputMode(Struct, frozen=True):
     end: End
     final: Final
     failures: tuple[FailureSign, ...] = ()
+    reports: tuple[ReportSign, ...] = ()
 
 
 class Volatile(Struct, frozen=True):
@@ -334,6 +352,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     options: tuple[Option, ...]
     auto_flags: Annotated[tuple[AutoFlag, ...], SOME]
     failures: tuple[FailureSign, ...] = ()
+    reports: Annotated[tuple[ReportSign, ...], SOME] = ()
     outputs: tuple[OutputMode, ...] = ()
     additional: OnlyTrue = False
     deviations: tuple[Deviation, ...] = ()
@@ -391,7 +410,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
             self,
             launch=replace(self.launch, start=start, resume=resume, output=name),
             handle=replace(self.handle, stream=place.stream, record=place.record, field=place.field, match=place.match),
-            **{section: getattr(mode, section) for section in ("streams", "events", "end", "final", "failures")},
+            **{name: getattr(mode, name) for name in ("streams", "events", "end", "final", "failures", "reports")},
         )
 
     @property

@@ -44,6 +44,7 @@ ALL_OF = (
     "options",
     "auto_flags",
     "failures",
+    "reports",
     "outputs",
     "deviations",
     "volatile",

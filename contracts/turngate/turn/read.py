@@ -13,9 +13,19 @@ from typing import Any, Self
 from msgspec import Struct
 
 from turngate.argv.build import Invocation
-from turngate.contract.engine_contract import EngineContract, FailureSign
+from turngate.contract.engine_contract import EngineContract, FailureSign, ReportSign
 from turngate.contract.launch import Stream
-from turngate.model import HUNG, AdapterTurnResult, Ended, EngineSessionHandle, Failure, Mode, ModeName, Outcome
+from turngate.model import (
+    HUNG,
+    AdapterTurnResult,
+    Ended,
+    EngineSessionHandle,
+    Failure,
+    Mode,
+    ModeName,
+    Outcome,
+    Reported,
+)
 from turngate.turn.envelope import Envelope, json_object, read_envelope
 from turngate.turn.framing import Framer, framer
 from turngate.turn.records import (
@@ -37,6 +47,8 @@ MAX_STDERR = 64 * 2**10
 PART = 64 * 2**10
 MAX_FAILURES = 100
 MAX_REASON = 1000
+MAX_REPORTED = 100
+MAX_REPORT = 64 * 2**10
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 NO_ANSWER = "the engine gave no answer, but may have changed files"
 
@@ -121,7 +133,7 @@ class TurnReading(Struct, frozen=True):
     records, `unknown` lists those that the contract does not know, and `unmatched` names a path that matched no record,
     by the section that needs it: `handle`, `events`, `end` or `final`. `after_end` are the kinds of records after the
     one that proves the end, without those that the contract expects there. `crlf` are the streams with lines that end
-    in CRLF.
+    in CRLF. `reported` is what the engine reports beside the answer, each once.
 
     >>> reading = turngate.read_turn(turngate.load_contract("codex", "0.169.0"), "auto", b"", b"no network", 1)
     >>> reading.result.failure_reason, reading.result.stderr
@@ -140,6 +152,7 @@ class TurnReading(Struct, frozen=True):
     unmatched: dict[str, str]
     after_end: tuple[str, ...] = ()
     crlf: tuple[Stream, ...] = ()
+    reported: tuple[Reported, ...] = ()
 
 
 class _Question(Struct, frozen=True):
@@ -195,6 +208,7 @@ class TurnReader:
         self._needs_handle = mode is Mode.INTERACTIVE if needs_handle is None else needs_handle
         self._on_text = on_text and (lambda text: None if self._question else on_text(text))
         self._failures: list[str] = []
+        self._reported = dict[Reported, None]()
         self._answer = FinalText()
         # the census up to the first record that proves the end, and all later proofs
         self._until_end: Counter[str] | None = None
@@ -282,6 +296,7 @@ class TurnReader:
             unmatched=unmatched,
             after_end=self._after_end(),
             crlf=tuple(name for name in STREAMS if self._framers[name].has_crlf),
+            reported=tuple(one for one in self._reported if one.kind != "answer" or final is None),
         )
 
     def _watch(self, stream: Stream) -> RecordDispatch:
@@ -294,6 +309,9 @@ class TurnReader:
         looks = [] if repeated else [RecordHandler(match, partial(self._handle.see, stream))]
         looks += [
             RecordHandler(sign.match, partial(self._fail, sign)) for sign in contract.failures if sign.stream == stream
+        ]
+        looks += [
+            RecordHandler(sign.match, partial(self._report, sign)) for sign in contract.reports if sign.stream == stream
         ]
         if contract.end.stream == stream:
             looks.append(RecordHandler(contract.end.match, self._end))
@@ -315,6 +333,15 @@ class TurnReader:
         return well or any(
             matches(record, sign.match) and _has(record, sign) for sign in contract.failures if sign.stream == stream
         )
+
+    def _report(self, sign: ReportSign, record: Record, _index: int) -> None:
+        """Note what a record reports beside the answer, unless a question has ended the turn."""
+        found = value_at(record, sign.field)
+        for one in found if isinstance(found, list) else (found,):
+            text = value_at(one, sign.item) if sign.item else one
+            is_new = self._question is None and len(self._reported) < MAX_REPORTED
+            if is_new and isinstance(text, str) and not is_blank(text):
+                self._reported[Reported(sign.kind, text[:MAX_REPORT])] = None
 
     def _end(self, record: Record, index: int) -> None:
         stream = self._contract.end.stream

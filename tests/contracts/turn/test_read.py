@@ -24,9 +24,9 @@ from tests.tables import each
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import Stream
-from turngate.model import Ended, EngineSessionHandle, Mode, Outcome, Repair
+from turngate.model import Ended, EngineSessionHandle, Mode, Outcome, Repair, Reported
 from turngate.turn.framing import MAX_LOOKS
-from turngate.turn.read import NO_ANSWER, TurnReader, read_turn
+from turngate.turn.read import MAX_REPORT, MAX_REPORTED, NO_ANSWER, TurnReader, read_turn
 from turngate_probes.record.replay import replay
 from turngate_probes.releases import recorded_releases
 
@@ -102,6 +102,40 @@ def test_retries_and_notices_are_no_failure() -> None:
     stdout, _ = transcript(CODEX, IDS["codex"], SAID)
     retried = stdout.replace(b'{"type": "turn.started"}', b'{"type": "error", "message": "Reconnecting"}')
     assert read_turn(CODEX, INTERACTIVE, retried, b"", 0).result.outcome is Outcome.FINAL
+
+
+CLAUDE, QWEN = NEWEST["claude"], NEWEST["qwen"]
+DENIED = [{"tool_name": "Write", "tool_input": {"file_path": "x"}}, {"tool_name": "Bash"}, {"tool_name": "Write"}]
+RESULT = {"type": "result", "subtype": "success", "is_error": False, "session_id": IDS["codex"], "result": "Done."}
+NOTICE = {"type": "item.completed", "item": {"type": "error", "message": "no metadata"}}
+TEXT = {"type": "assistant", "message": {"content": [{"type": "thinking"}, {"type": "text", "text": "Here it is."}]}}
+
+
+@each(
+    "contract, records, reported",
+    [
+        (CODEX, [NOTICE, NOTICE], [Reported("error", "no metadata")]),
+        (CODEX, [{"type": "item.completed", "item": {"type": "error", "message": 7}}], []),
+        (CLAUDE, [RESULT | {"permission_denials": DENIED}], [Reported("denied", "Write"), Reported("denied", "Bash")]),
+        (CLAUDE, [RESULT | {"permission_denials": []}], []),
+        (CLAUDE.in_output("stream-json"), [TEXT, RESULT | {"result": ""}], [Reported("answer", "Here it is.")]),
+        (QWEN, [TEXT, RESULT | {"result": "", "permission_denials": DENIED[1:2]}], None),
+        (QWEN, [TEXT, RESULT], []),
+    ],
+)
+def test_what_is_reported_beside_the_answer_is_read(
+    contract: EngineContract, records: list[dict[str, object]], reported: list[Reported] | None
+) -> None:
+    """Denied tools, errors of a turn that went on, and an answer that the final record lacks are read, each once."""
+    expected = [Reported("answer", "Here it is."), Reported("denied", "Bash")] if reported is None else reported
+    assert list(read_turn(contract, AUTO, lines(*records).encode(), b"", 0).reported) == expected
+
+
+def test_what_is_reported_is_bounded() -> None:
+    """Of a long list, and of a long text, only the beginning is kept."""
+    many = [{"tool_name": f"{number}{'x' * MAX_REPORT}"} for number in range(MAX_REPORTED + 5)]
+    reported = read_turn(CLAUDE, AUTO, lines(RESULT | {"permission_denials": many}).encode(), b"", 0).reported
+    assert (len(reported), {len(one.text) for one in reported}) == (MAX_REPORTED, {MAX_REPORT})
 
 
 @four

@@ -19,7 +19,7 @@ _ONLY_RECORDS = ("match", "field", "group", "begins_after")
 
 
 def record_errors(document: Document, claim: Claim) -> Iterator[ContractError]:
-    """Find rules that no record can meet, in a claim of `events`, `handle`, `end`, `failures` or `final`."""
+    """Find rules that no record can meet, in a claim of `events`, `handle`, `end`, `failures`, `reports` or `final`."""
     streams = [streams.data for streams in document.meeting("streams", claim)]
     yield from _rule_errors(document, claim.at, claim.data, str(claim.entry[0]), streams)
 
@@ -43,7 +43,7 @@ def output_errors(document: Document, mode: Claim) -> Iterator[ContractError]:
             yield document.error(mode.at(section, key), f"`{key}` belongs to the whole output mode", "move it there")
     rules: list[tuple[Path_, Mapping[str, Any]]]
     rules = [((section,), mode.data[section]) for section in ("events", "handle", "end", "final")]
-    rules += [(("failures", i), sign) for i, sign in enumerate(mode.data.get("failures", ()))]
+    rules += [((name, i), sign) for name in ("failures", "reports") for i, sign in enumerate(mode.data.get(name, ()))]
     for place, rule in rules:
         yield from _rule_errors(document, partial(mode.at, *place), rule, str(place[0]), [mode.data["streams"]])
 

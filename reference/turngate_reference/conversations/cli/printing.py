@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 import click
+from msgspec import to_builtins
 
 from turngate import Interaction, Repair, Stop
 from turngate.process import EXIT_LIMIT
@@ -15,7 +16,7 @@ from turngate.sanitize import last_lines, quoted_lines, visible
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
 from turngate_reference.conversations.conversation import Attempted, SentReply
 from turngate_reference.engine.attempt import contract_for, traces
-from turngate_reference.handle_record import HandleRecord
+from turngate_reference.handle_record import HandleRecord, as_text
 
 if TYPE_CHECKING:
     from turngate_reference.server.store.events import AskedQuestion
@@ -94,6 +95,13 @@ def question_lines(asked: "Interaction | AskedQuestion") -> list[str]:
     lines += [line for option in asked.options for line in quoted(option, "  - ")]
     lines += [line for field in asked.required_fields for line in quoted(f"{field}:", "  * ")]
     return lines
+
+
+def as_json(done: Attempted | SentReply) -> str:
+    """Return a record as ASCII JSON, with what the engine reported beside its answer, if it reported anything."""
+    if isinstance(done, SentReply) or not done.attempt.reading.reported:
+        return as_text(done.record)
+    return json.dumps({**done.record.to_json(), "reported": to_builtins(done.attempt.reading.reported)}, indent=2)
 
 
 def sent(reply: SentReply) -> str:

@@ -14,7 +14,6 @@ from turngate.cli import given_as
 from turngate.files import contract_files
 from turngate.process.sessions import adopting_orphans
 from turngate.process.signals import ending, handling_signals
-from turngate_reference import handle_record
 from turngate_reference.conversations.cli import printing
 from turngate_reference.conversations.cli.options import data_dir_option
 from turngate_reference.conversations.conversation import Attempted, Conversations, SentReply, StartRequest
@@ -215,7 +214,7 @@ def _converse(options: TurnOptions, act: Callable[[Conversations], Attempted | S
         except RefusedError as refused:
             raise click.UsageError(str(refused)) from refused
     if options.as_json:
-        click.echo(handle_record.as_text(done.record))
+        click.echo(printing.as_json(done))
     elif isinstance(done, SentReply):
         click.echo(printing.sent(done))
     else:

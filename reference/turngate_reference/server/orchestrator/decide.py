@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from turngate import AdapterTurnResult, Interaction, Mode, Outcome
+from turngate import AdapterTurnResult, Interaction, Mode, Outcome, Reported
 from turngate.turn.read import read_answer
 from turngate_reference.engine.attempt import stderr_note
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaTooCostlyError
@@ -40,7 +40,8 @@ class TurnResult(Struct, frozen=True):
     """The result of a turn, apart from the state of its run (`exit_code` None: the engine has none).
 
     `session_seen` says whether the engine's session store held the session right after the turn that made it. `process`
-    is the note of the process that still exists, and `files` what the turn changed (None: not known).
+    is the note of the process that still exists, and `files` what the turn changed (None: not known). `reported` is
+    what the engine reported beside the answer.
     """
 
     seconds: float | None = None
@@ -51,6 +52,7 @@ class TurnResult(Struct, frozen=True):
     session_seen: bool | None = None
     process: ProcessNote | None = None
     files: TurnChanges | None = None
+    reported: tuple[Reported, ...] = ()
 
 
 def decide(

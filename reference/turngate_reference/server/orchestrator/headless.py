@@ -231,7 +231,14 @@ class HeadlessTurn(Struct, frozen=True):
             # an engine that failed may have stored none, which says nothing about where it would
             session_seen = is_there or (None if decision.state is State.FAILED else False)
         session = stored_session(self.engine.contract, handle.handle_value, run.turn_index) if handle else None
-        return decision, TurnResult(None, result.outcome, done.exit_code, result.repair_level, session, session_seen)
+        return decision, TurnResult(
+            outcome=result.outcome,
+            exit_code=done.exit_code,
+            repair_level=result.repair_level,
+            session=session,
+            session_seen=session_seen,
+            reported=done.reading.reported,
+        )
 
 
 def stored_session(contract: EngineContract, session_id: str, turn_index: int) -> RunSession:

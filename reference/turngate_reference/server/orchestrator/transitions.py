@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from msgspec import structs
+from msgspec import structs, to_builtins
 from msgspec.structs import replace
 
 from turngate import Interaction, Mode
@@ -396,8 +396,8 @@ def _begin_turn(
 
 def _end_turn(connection: sqlite3.Connection, run: Run, decision: Decision, result: TurnResult) -> None:
     connection.execute(
-        "UPDATE turns SET ended_at = ?, seconds = ?, exit_code = ?, outcome = ?, failure_json = ?, repair_level = ?"
-        " WHERE run_id = ? AND turn_index = ?",
+        "UPDATE turns SET ended_at = ?, seconds = ?, exit_code = ?, outcome = ?, failure_json = ?, repair_level = ?,"
+        " reported_json = ? WHERE run_id = ? AND turn_index = ?",
         (
             now(),
             result.seconds,
@@ -405,6 +405,7 @@ def _end_turn(connection: sqlite3.Connection, run: Run, decision: Decision, resu
             result.outcome,
             runs.as_json(decision.error),
             result.repair_level,
+            json.dumps(to_builtins(result.reported)),
             run.run_id,
             run.turn_index,
         ),

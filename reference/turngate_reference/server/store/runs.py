@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
 
-from turngate import EngineSessionHandle, Mode
+from turngate import EngineSessionHandle, Mode, Reported
 from turngate.decoding import convert, decode
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate_reference.handle_record import now
@@ -199,7 +199,8 @@ class StoredQuestion(Struct, frozen=True):
 class StoredTurn(Struct, frozen=True):
     """A turn as the API shows it; `argv` lacks the prompt.
 
-    `final_data` is the result that the run had after this turn, if it was continued since.
+    `final_data` is the result that the run had after this turn, if it was continued since. `reported` is what the
+    engine reported beside the answer.
     """
 
     turn_index: int
@@ -213,6 +214,7 @@ class StoredTurn(Struct, frozen=True):
     argv: list[str] | None
     engine_version: str | None
     final_data: Any
+    reported: tuple[Reported, ...]
 
 
 def own_cwd(run_directory: Path) -> Path:

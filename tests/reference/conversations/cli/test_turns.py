@@ -201,6 +201,15 @@ def test_json_prints_the_record_instead(cli_env: CliEnv) -> None:
     assert said.err == ""
 
 
+def test_json_has_what_the_engine_reports_beside_its_answer(cli_env: CliEnv) -> None:
+    """With --json, an error after which the turn went on stands beside the record, which is saved without it."""
+    error = {"type": "item.completed", "item": {"type": "error", "message": "no metadata"}}
+    cli_env.engine("codex", d.codex("hi", more=[["stdout", json.dumps(error) + "\n"]]))
+    printed = json.loads(cli_env.type("start", "codex", "--json", "hello").out)
+    assert printed.pop("reported") == [{"kind": "error", "text": "no metadata"}]
+    assert printed == cli_env.only_record()
+
+
 @each("code", [0, 1, 2, 7, 42, 55])
 def test_the_exit_code_of_the_engine_is_ours(cli_env: CliEnv, code: int) -> None:
     """`start` and `resume` exit with the engine's exit code."""

@@ -13,6 +13,7 @@ from tests.longer import LEFT_TO_NIGHT, first_quick
 from tests.reference import cli_env as d
 from tests.reference.locked_database import locked_database
 from tests.reference.server_env import ASK, ServerEnv, final
+from turngate import Reported
 from turngate.files import open_private
 from turngate.process import execution, is_alive, start_time
 from turngate_reference.server.orchestrator import commands
@@ -195,6 +196,18 @@ def test_an_engine_that_exits_badly_fails_the_run(server_env: ServerEnv) -> None
     error = server_env.failed(server_env.create(execution_mode="interactive"))
     assert error.code == "ENGINE_FAILED"
     assert "exited with 3" in error.detail
+
+
+def test_what_an_engine_reports_beside_its_answer_is_kept(server_env: ServerEnv) -> None:
+    """An error after which a turn went on is stored with that turn, and not with the next one."""
+    error = {"type": "item.completed", "item": {"type": "error", "message": "no metadata"}}
+    more = [["stdout", json.dumps(error) + "\n"]]
+    server_env.cli_env.engine("codex", d.codex(ASK, more=more), d.codex(final(x=1)))
+    run_id, question = server_env.ask()
+    server_env.reply(run_id, question)
+    server_env.wait(run_id, State.SUCCEEDED)
+    first, second = runs.turns(server_env.server.store, run_id)
+    assert (first.reported, second.reported) == ((Reported("error", "no metadata"),), ())
 
 
 def test_a_turn_is_bounded(server_env: ServerEnv, pids: list[int]) -> None:

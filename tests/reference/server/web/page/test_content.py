@@ -152,6 +152,6 @@ def test_the_details_of_an_event_are_what_is_not_said_otherwise(caller: Caller) 
 )
 def test_how_a_turn_ended_is_said_in_words(changes: dict[str, Any], outcome: str, ended: str) -> None:
     """A turn that was canceled is no error, and the exit code of its engine says nothing."""
-    turn = StoredTurn(1, "2026", "2026", 1.0, None, None, None, None, None, None, None)
+    turn = StoredTurn(1, "2026", "2026", 1.0, None, None, None, None, None, None, None, ())
     view = TurnView(replace(turn, **changes), "", [])
     assert (view.outcome, view.exit) == (outcome, ended)
