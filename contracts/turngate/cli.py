@@ -53,7 +53,10 @@ TASKS = {
         "serve": ("turngate_reference.server.cli:serve", "Run the reference server."),
     },
     "Add an engine": {
-        "contracts": ("turngate_probes.cli.contracts:contracts", "Draft and validate contracts, and record releases."),
+        "contracts": (
+            "turngate_probes.cli.contracts:contracts",
+            "Draft, validate and migrate contracts, and record releases.",
+        ),
         "engines": ("turngate_probes.cli.engines:engines", "List engines, and install their pinned releases."),
     },
 }

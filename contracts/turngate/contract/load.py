@@ -61,6 +61,8 @@ ALL_OF = (
     "output_settings",
 )
 SECTIONS = (*ONE_OF, *ALL_OF)
+CONTRACT_NAME = "turngate.engine-contract/"
+CONTRACT = f"{CONTRACT_NAME}2"  # a key that is renamed, removed or means something else gives the next number
 SIMULATION = "turngate.simulation/1"
 GAP = "GAP"  # the value in place of one that nobody has found out yet
 NONE = "none"  # the key of a section with evidence that the engine has nothing to list there
@@ -349,6 +351,7 @@ def _validator(name: str) -> Any:
 def parse(text: str, file: str, *, ours: bool = False) -> Document:
     """Read YAML text; ContractError on a syntax error, a duplicate key, a key that is not text, or too many values.
 
+    So it is for a contract whose schema has another number: `turngate contracts migrate` moves an older one.
     A file of `ours` is read with libyaml if available: ten times as fast, but unsafe against hostile nesting. Any other
     text may have at most `MOST_BYTES`.
     """
@@ -356,4 +359,26 @@ def parse(text: str, file: str, *, ours: bool = False) -> Document:
         raise too_long(text, file)
     from turngate.contract.yaml_text import read_yaml  # noqa: PLC0415 - slow to import, and not needed with a cache
 
-    return Document(file, *read_yaml(text, file, ours=ours))
+    document = Document(file, *read_yaml(text, file, ours=ours))
+    if error := _other_number(document):
+        raise error
+    return document
+
+
+def contract_number(schema: object) -> int | None:
+    """Return the number of a schema of contracts; None if it is the schema of something else, or none."""
+    named = re.fullmatch(re.escape(CONTRACT_NAME) + "([1-9][0-9]{0,8})", schema) if isinstance(schema, str) else None
+    return int(named[1]) if named else None
+
+
+def _other_number(document: Document) -> ContractError | None:
+    """Return the error for a contract of an earlier or later schema, whose keys may have other names or meanings."""
+    schema = document.data.get("schema") if isinstance(document.data, dict) else None
+    number = contract_number(schema)
+    if number is None or schema == CONTRACT:
+        return None
+    is_older = number < (contract_number(CONTRACT) or 0)
+    hint = f"run `turngate contracts migrate {document.file}`" if is_older else "upgrade turngate"
+    return document.error(
+        ("schema",), f"the contract is written for {schema}, and this turngate reads {CONTRACT}", hint
+    )

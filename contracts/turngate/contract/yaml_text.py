@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from turngate.contract.versions import Path_, dotted
 from turngate.errors import ContractError
@@ -14,6 +15,41 @@ from turngate.errors import ContractError
 Places = dict[Path_, tuple[int, int]]
 MOST_VALUES = 50_000
 _MOST_TEXT = 4 * 2**20  # characters
+
+
+class Node(Struct, frozen=True):
+    """A value as it is written, from the index `start` up to but not including `end`. A key is a node, too.
+
+    A value that an alias repeats is at the place of its anchor. The `end` of a block is that of the blank lines and
+    comments after it.
+
+    text: The text of a scalar, which is None for a list or a mapping.
+    is_flow: It is written in brackets or braces.
+    """
+
+    start: int
+    end: int
+    text: str | None = None
+    items: "tuple[Node, ...]" = ()
+    pairs: "tuple[tuple[Node, Node], ...]" = ()
+    is_flow: bool = False
+
+
+def nodes(text: str, file: str) -> Node | None:
+    """Return what a text writes where; None for an empty one, and ContractError as `read_yaml`."""
+    read_yaml(text, file, ours=False)  # bounds what aliases repeat
+    root = yaml.compose(text, _CoreLoader)
+    return _written(root) if root else None
+
+
+def _written(node: yaml.Node) -> Node:
+    place = node.start_mark.index, node.end_mark.index
+    if isinstance(node, yaml.MappingNode):
+        pairs = tuple((_written(key), _written(value)) for key, value in node.value)
+        return Node(*place, pairs=pairs, is_flow=bool(node.flow_style))
+    if isinstance(node, yaml.SequenceNode):
+        return Node(*place, items=tuple(map(_written, node.value)), is_flow=bool(node.flow_style))
+    return Node(*place, text=node.value)
 
 
 def read_yaml(text: str, file: str, *, ours: bool) -> tuple[Any, Places, Places]:

@@ -16,7 +16,7 @@ _TOOL_CALL = "nothing would show whether the engine asks before it acts"
 
 @click.group()
 def contracts() -> None:
-    """Draft and validate engine contracts, and record releases."""
+    """Draft, validate and migrate engine contracts, and record releases."""
 
 
 contracts.add_command(record)
@@ -64,6 +64,33 @@ def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
             for place in without:
                 click.echo(f"{name}: {place} names no tool_call, so no release is compatible: {_TOOL_CALL}")
     return 2 if wrong else 0
+
+
+@contracts.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="PATH...")
+@click.option("--write", is_flag=True, help="Replace the files, instead of showing what would change.")
+@as_json_option
+def migrate(paths: Sequence[Path], *, write: bool, as_json: bool) -> int:
+    """Move contracts of an earlier schema to the one that this turngate reads.
+
+    The first line of a contract names its schema, such as turngate.engine-contract/1. The number changes when a key is
+    renamed, removed or means something else, and turngate reads no other one. PATH is a contract, or a folder of them.
+
+    Without --write nothing is changed: the output is a diff, which `patch -p0` takes. Keys get their new
+    names, and keys that are gone are removed, each with the reason. All else stays as you wrote it: comments, order and
+    layout. What only you know, such as a section that is required now, is listed for you to add.
+
+    \b
+    turngate contracts migrate my                            what would change in my/engines
+    turngate contracts migrate my --write                    change it
+    turngate contracts check my/engines/acme.yaml            find what else is wrong
+
+    Exit codes: 0 all have the current schema, with --write by now; 1 without --write, at least one would change; 2 at
+    least one can't be moved, or has mistakes that only you can mend. A file that can't be moved stays as it is.
+    """
+    from turngate_probes.cli.contract_migrate import migrate_all
+
+    return migrate_all(paths, write=write, as_json=as_json)
 
 
 @contracts.command()

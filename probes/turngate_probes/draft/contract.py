@@ -14,7 +14,7 @@ import yaml
 from msgspec import Struct, field
 
 from turngate import Ended
-from turngate.contract.load import GAP, Document, read
+from turngate.contract.load import CONTRACT, GAP, Document, read
 from turngate.contract.versions import dotted
 from turngate.contract.versions import parse as parse_version
 from turngate.sanitize import bounded, visible
@@ -23,7 +23,6 @@ from turngate_probes.draft import reading
 from turngate_probes.draft.reading import OutputReading, Place
 from turngate_probes.draft.trial import ARGUMENT, REPLY, Page, Trial, TrialTurn
 
-SCHEMA = "turngate.engine-contract/1"
 UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 NO_UUID = "00000000-0000-7000-8000-000000000000"
 MOST_LINES = 16
@@ -69,7 +68,7 @@ def draft(engine: Engine, trial: Trial) -> str:
     """Write the draft of an engine's contract."""
     writing = _Draft(engine, trial)
     head = {
-        "schema": SCHEMA,
+        "schema": CONTRACT,
         "contract_version": "0.1",
         "engine": engine.name,
         "title": engine.name,

@@ -5,7 +5,7 @@ from turngate.contract.load import Contract, parse
 from turngate.errors import ContractError
 
 SMALL = """\
-schema: turngate.engine-contract/1
+schema: turngate.engine-contract/2
 contract_version: "1.0"
 engine: small
 title: Small

@@ -2,7 +2,7 @@
 
 from tests.tools.schemas.generate import Schema, schema
 from turngate.contract.engine_contract import EngineContract
-from turngate.contract.load import ALL_OF, NONE, ONE_OF, SIMULATION, catalogue
+from turngate.contract.load import ALL_OF, CONTRACT, NONE, ONE_OF, SIMULATION, catalogue
 from turngate.contract.simulation import Simulation
 from turngate.contract.versions import Basis
 
@@ -26,7 +26,7 @@ NO_AUTO_FLAGS: Schema = {
 
 def engine() -> Schema:
     """Return the schema of `engines/*.yaml`."""
-    whole = schema(EngineContract, id="turngate.engine-contract/1", title="Engine contract")
+    whole = schema(EngineContract, id=CONTRACT, title="Engine contract")
     properties, defs = whole["properties"], whole["$defs"]
     for name in OF_RESOLVED:
         del properties[name]

@@ -19,7 +19,7 @@ from turngate.files import simulation_files
                 "$.titel: unknown key 'titel' (did you mean title?)",
             ],
         ),
-        ("schema: turngate", "schem: turngate", ["(add `schema: turngate.engine-contract/1`)"]),
+        ("schema: turngate", "schem: turngate", ["(add `schema: turngate.engine-contract/2`)"]),
         ('"{prompt}"', '"{promt}"', ["(An argument. {options} and {prompt} are arguments of their own;"]),
         ("record: first", "recrod: first", ["'record' is a required property", "(did you mean record?)"]),
         ("record: first", "record: first, zzz: 1", ["unknown key 'zzz' (known keys: "]),

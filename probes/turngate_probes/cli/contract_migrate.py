@@ -1,0 +1,119 @@
+"""`contracts migrate`: shows what today's schema changes in contracts, or changes it."""
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import click
+from msgspec import Struct, json
+from msgspec.structs import replace
+
+from turngate import ContractError
+from turngate.contract import lint, load
+from turngate.contract.migrate import Change, migrate
+from turngate.files import real_path, write_atomically
+from turngate.sanitize import visible
+from turngate_probes.cli.shared_options import say
+
+
+class Mistake(Struct, frozen=True):
+    """What only the author can mend, at a place of the moved text, or of the file if it can't be moved."""
+
+    line: int
+    column: int
+    path: str
+    what: str
+    hint: str
+
+
+class Moved(Struct, frozen=True):
+    """What became of a file; `number` is that of the schema that it had, null if it is no contract."""
+
+    file: str
+    state: Literal["current", "outdated", "written", "refused"]
+    number: int | None = None
+    changes: tuple[Change, ...] = ()
+    diff: str = ""
+    mistakes: tuple[Mistake, ...] = ()
+
+
+class Report(Struct, frozen=True):
+    """The files, and the schema that they are moved to."""
+
+    schema: str
+    files: tuple[Moved, ...]
+
+
+def migrate_all(paths: Iterable[Path], *, write: bool, as_json: bool) -> int:
+    """Move contracts, show or write the result, and return the exit code."""
+    files = [file for path in paths for file in _files(path)]
+    moved = [_move(file, write=write) for file in dict.fromkeys(files)]
+    if as_json:
+        click.echo(json.format(json.encode(Report(load.CONTRACT, tuple(moved))), indent=2).decode())
+    for one in moved:
+        if not as_json:
+            click.echo(visible(one.diff, keep="\n\t\r"), nl=False)
+        for line in _told(one):
+            say(line)
+    if any(one.state == "refused" or one.mistakes for one in moved):
+        return 2
+    return 1 if any(one.state == "outdated" for one in moved) else 0
+
+
+def _files(path: Path) -> Sequence[Path]:
+    """Return the contracts of a folder, those in its `engines` if it has any; a file is itself."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.glob("engines/*.yaml")) or sorted(path.glob("*.yaml"))
+    if not found:
+        raise click.UsageError(f"{path} has no contracts; they are files such as {path}/engines/acme.yaml")
+    return found
+
+
+def _move(file: Path, *, write: bool) -> Moved:
+    name = str(file)
+    try:
+        text = load.text_of(file)
+        migration = migrate(text, name)
+    except ContractError as refused:
+        return Moved(name, "refused", mistakes=(_mistake(refused),))
+    left = [error for error in lint.problems(load.parse(migration.text, name)) if error.what != lint.IS_GAP]
+    moved = Moved(name, "current", migration.number, migration.changes, mistakes=tuple(map(_mistake, left)))
+    if migration.text == text:
+        return moved
+    if write:
+        real = real_path(file)  # a link stays one
+        mode = real.stat().st_mode
+        write_atomically(real, migration.text)
+        real.chmod(mode)
+        return replace(moved, state="written")
+    old, new = text.splitlines(keepends=True), migration.text.splitlines(keepends=True)
+    lines = (
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in _diff(old, new, name)
+    )
+    return replace(moved, state="outdated", diff="".join(lines))
+
+
+def _diff(old: Sequence[str], new: Sequence[str], name: str) -> Iterator[str]:
+    return difflib.unified_diff(old, new, name, name)
+
+
+def _mistake(error: ContractError) -> Mistake:
+    return Mistake(error.line, error.column, error.path, error.what, error.hint)
+
+
+def _told(moved: Moved) -> Iterator[str]:
+    """Say what became of a file, what it no longer says, and what is left to its author."""
+    count = f"{len(moved.changes)} change{'s' * (len(moved.changes) != 1)}"
+    if moved.state == "current":
+        yield f"{moved.file}: has {load.CONTRACT}"
+    elif moved.state == "outdated":
+        yield f"{moved.file}: {count} to {load.CONTRACT}; --write makes {'it' if len(moved.changes) == 1 else 'them'}"
+    elif moved.state == "written":
+        yield f"{moved.file}: moved to {load.CONTRACT}, {count}"
+    yield from (f"{moved.file}:{change.line}: {change.what}" for change in moved.changes if change.lost)
+    mistakes = [ContractError(m.what, moved.file, m.line, m.column, m.path, m.hint) for m in moved.mistakes]
+    if mistakes and moved.state != "refused":
+        yield f"{moved.file}: left to you{', at the lines of the new text' * (moved.state == 'outdated')}:"
+    yield from map(str, mistakes)
