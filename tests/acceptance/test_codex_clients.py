@@ -13,9 +13,10 @@ import pytest
 from tests.acceptance.clients import install
 from tests.probes import engines
 from turngate.files import default_cache
+from turngate_probes.harness.driver import called
 from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.simulate.simulated_process import install as install_simulated
-from turngate_probes.stub_model import Refuse, StubRule, Text, ToolCall
+from turngate_probes.stub_model import Refuse, StubRule, Text
 
 pytestmark = pytest.mark.engines
 PROGRAMS = Path(__file__).parent / "clients"
@@ -34,7 +35,7 @@ def yielded(command: Sequence[str | Path], executable: Path | None, more: dict[s
     with sandbox(contract.hermetic, default_cache() / "sandboxes", "client", keep=False) as box:
         simulated = executable or install_simulated(contract, box.root / "bin")
         arguments = {name: str(value).removeprefix("sleep 1; ") for name, value in call.arguments.items()}
-        written = StubRule(ToolCall(call.name, arguments), contains="Write.", times=1)
+        written = StubRule(called(contract, call.name, arguments), contains="Write.", times=1)
         box.backend.script(written, StubRule(Refuse(401), contains="kumquat"), StubRule(Text("ok")))
         env = box.env(contract.hermetic, box.work) | more
         ran = subprocess.run(

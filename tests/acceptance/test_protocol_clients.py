@@ -20,9 +20,10 @@ from turngate.model import Ended
 from turngate.process.execution import ProcessRequest
 from turngate.process.execution import run as run_to_end
 from turngate.process.supplied_files import supplied_folder
+from turngate_probes.harness.driver import called
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.simulate.simulated_process import install
-from turngate_probes.stub_model import Refuse, StubRule, Text, ToolCall
+from turngate_probes.stub_model import Refuse, StubRule, Text
 
 pytestmark = pytest.mark.engines
 
@@ -132,7 +133,7 @@ def _yielded(run: Run, contract: EngineContract, executable: Path, box: Sandbox)
     call = contract.hermetic.tool_call
     assert call
     arguments = {key: box.fill(str(value)) for key, value in call.arguments.items()}
-    writes = (StubRule(ToolCall(call.name, arguments), contains=word, times=1) for word in ("apple", "banana"))
+    writes = (StubRule(called(contract, call.name, arguments), contains=word, times=1) for word in ("apple", "banana"))
     titled = StubRule(Text("A title"), contains="Generate a title for this conversation")
     failed = StubRule(Refuse(401), contains="kumquat")
     box.backend.script(titled, *writes, failed, StubRule(Text("hello there")))

@@ -15,8 +15,9 @@ from tests.patience import PATIENCE
 from tests.probes import engines
 from turngate.contract.engine_contract import EngineContract
 from turngate.model import Mode
+from turngate_probes.harness.driver import called
 from turngate_probes.harness.sandbox import Sandbox, sandbox
-from turngate_probes.stub_model import Refuse, StubRule, Text, ToolCall, new_nonce
+from turngate_probes.stub_model import Refuse, StubRule, Text, new_nonce
 from turngate_reference.server.transports.events import (
     Gone,
     Opened,
@@ -76,7 +77,7 @@ class Kept:
         assert call
         # some engines respond while a slow command still runs
         arguments = {k: self.box.fill(str(value)).removeprefix("sleep 1; ") for k, value in call.arguments.items()}
-        rule = StubRule(ToolCall(call.name, arguments), contains=word, times=1)
+        rule = StubRule(called(self.contract, call.name, arguments), contains=word, times=1)
         self.box.backend.script(rule, StubRule(Text("done")))
 
     @property

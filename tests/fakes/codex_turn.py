@@ -175,9 +175,14 @@ def ask(options: dict[str, str], history: list[str]) -> str | None:
     try:
         reported = f"`sandbox_mode` is `{options.get('--sandbox', 'read-only')}`{instructions(options)}"
         tools = [{"type": "function", "name": name} for name in offered(options)]
-        document = {"model": options.get("--model"), "instructions": reported, "input": content, "tools": tools}
-        while (said := respond(document)) and said["type"] == "function_call":
-            output = {"type": "function_call_output", "call_id": said["call_id"], "output": act(options, said)}
+        document = {
+            "model": options.get("--model", "gpt-fake"),
+            "instructions": reported,
+            "input": content,
+            "tools": tools,
+        }
+        while (said := respond(document)) and said["type"] in ("function_call", "custom_tool_call"):
+            output = {"type": f"{said['type']}_output", "call_id": said["call_id"], "output": act(options, said)}
             del said["id"]
             content += [said, output]
         return str(said["content"][0]["text"]) if said else None
@@ -220,9 +225,12 @@ def act(options: dict[str, str], call: "Any") -> str:
     """Run the tool if it is offered and that is allowed; return its result for the model."""
     if "hangs-at-tools" in FAULTS:
         signal.pause()
-    if call["name"] not in offered(options):
+    name, given = call["name"], call.get("arguments", "")
+    if call["type"] == "custom_tool_call":
+        name, _, given = call["input"].partition("tools.")[2].removesuffix("))").partition("(")
+    if name not in offered(options):
         return "unsupported call"
-    command = json.loads(call["arguments"]).get("cmd")
+    command = json.loads(given).get("cmd")
     if not command:
         return "no command"
     file = Path(command.split()[-1]).resolve()

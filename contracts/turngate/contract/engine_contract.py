@@ -422,6 +422,11 @@ class EngineContract(Struct, frozen=True, kw_only=True):
         flags = [token.partition("=")[0] for token in (*tokens, *self.guards.options, *artifacts)]
         return tuple(dict.fromkeys(flag for flag in flags if flag.startswith("-") and flag.strip("-")))
 
+    @property
+    def asked_model(self) -> str | None:
+        """The model that the turns of a probe ask for; None: they take the one that the release takes by itself."""
+        return None if self.hermetic.default_model or not self.launch.model else self.hermetic.model
+
     def call_of(self, tool: str) -> ToolUse | None:
         """Return the call that a probe makes of a tool, by the tool's name; None if it makes none."""
         own = (setting.tool for setting in self.approval_settings)

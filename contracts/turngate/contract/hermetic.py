@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from turngate.contract.home_and_workspace import SetupFile, ToolUse
+from turngate.contract.home_and_workspace import CallingTool, SetupFile, ToolUse
 from turngate.contract.values import NOT_EMPTY, RecordPath, Regex, Strings, Text, Texts
 
 
@@ -38,11 +38,14 @@ class Hermetic(Struct, frozen=True):
     {url} is the backend; {home}, {work} and {tmp} are directories of the sandbox. {shared} is one directory for all
     sandboxes of a probe, for a program that unpacks itself at its first start.
 
-    model: Name of the model that the stub replaces, passed by `launch.model`.
+    model: A model for turns to ask for by `launch.model`, which the release doesn't know unless `files` describe it.
+    default_model: What decides which model the release takes by itself, in a few words, such as `the release alone`.
+        Turns then run with that model. Absent: it takes none by itself, so turns ask for `model`.
     options: Caller options for every turn of the probe, including resumes.
     effort: How the effort of that model is chosen, where an option does that.
     tool_call: A call that writes a file, by a command where the engine has no other tool for it.
     command_call: A call that runs a command, where that takes another tool.
+    calls_through: The tool through which the model that the release takes by itself calls these and all other tools.
     egress: Hosts that the release is known to contact. Each attempt is blocked. Any other host fails
         network.loopback-only.
     vendor: Hosts of the model to which the release turns if nothing names the backend. A turn without the backend is
@@ -55,11 +58,13 @@ class Hermetic(Struct, frozen=True):
     env: Mapping[str, str]
     files: tuple[SetupFile, ...]
     model: Text
+    default_model: Text | None = None
     options: Strings = ()
     egress: Texts = ()
     vendor: Texts = ()
     tool_call: ToolUse | None = None
     command_call: ToolUse | None = None
+    calls_through: CallingTool | None = None
     effort: Effort | None = None
     failure_deadline: Annotated[float, Meta(ge=1, le=100)] | None = None
     needs: tuple[MachineNeed, ...] = ()

@@ -4,6 +4,8 @@ None of it may have an effect that the user did not ask for. A probe puts each i
 turngate runs it, and then once more without what guards it, since silence shows nothing where nothing was to be heard.
 """
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -44,6 +46,31 @@ class ToolUse(Struct, frozen=True):
     creates_file: FileName = "touched.txt"
 
 
+class CallingTool(Struct, frozen=True):
+    """A tool that takes a program, in which the model calls other tools.
+
+    name: The tool's name.
+    input: The program of one call. {tool} is the other tool's name, {arguments} its arguments as a JSON object.
+    """
+
+    name: Text
+    input: Annotated[Text, matching(r"(?s)^(?=.*\{tool\})(?=.*\{arguments\})")]
+
+    def program(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Return the program that calls a tool."""
+        slots = {"tool": tool, "arguments": json.dumps(arguments)}
+        return re.sub(r"\{(tool|arguments)\}", lambda slot: slots[slot[1]], self.input)
+
+    def call_in(self, program: str) -> tuple[str, Mapping[str, Any]] | None:
+        """Return the tool and the arguments of the call in such a program; None if it is another one."""
+        form = re.escape(self.input).replace(r"\{tool\}", r"(?P<tool>\w+)")
+        match = re.fullmatch(form.replace(r"\{arguments\}", r"(?P<given>\{.*\})"), program, re.DOTALL)
+        try:
+            return (match["tool"], json.loads(match["given"])) if match else None
+        except ValueError:
+            return None
+
+
 class OngoingCall(Struct, frozen=True):
     """A tool call that outlives its turn, begins another one, or changes the repository, wherever it is carried out.
 
@@ -51,11 +78,13 @@ class OngoingCall(Struct, frozen=True):
     that searches for tools stands before those that it finds. {work} in arguments is the working directory.
 
     tool: The tool's name.
+    direct: The model calls it without `hermetic.calls_through`.
     """
 
     name: Name
     tool: Text
     arguments: Mapping[str, Any]
+    direct: OnlyTrue = False
 
 
 class QuestionCall(Struct, frozen=True):

@@ -356,13 +356,14 @@ class EngineDriver(Struct, frozen=True):
         contract = structs.replace(self.contract, hermetic=structs.replace(hermetic, env={**kept, **env}))
         return replace(self, sandbox=sandbox, contract=contract)
 
-    def call_of(self, tool: ToolUse, **slots: str) -> ToolCall:
+    def call_of(self, tool: ToolUse, *, direct: bool = False, **slots: str) -> ToolCall:
         """Return the model's call of a tool, with its arguments filled in; `slots` are further slots."""
-        return ToolCall(tool.name, self._filled(tool.arguments, **slots))
+        return called(self.contract, tool.name, self._filled(tool.arguments, **slots), direct=direct)
 
     def _rule_of(self, call: OngoingCall, nonce: str) -> StubRule:
         """Return the model's one call of a tool in a conversation, and neither for its title nor for another agent."""
-        return StubRule(ToolCall(call.tool, self._filled(call.arguments)), nonce, offers_tools=True, times=1)
+        made = called(self.contract, call.tool, self._filled(call.arguments), direct=call.direct)
+        return StubRule(made, nonce, offers_tools=True, times=1)
 
     def _filled(self, arguments: Mapping[str, Any], **slots: str) -> Mapping[str, Any]:
         return {key: self._fill(value, slots) for key, value in arguments.items()}
@@ -382,8 +383,8 @@ class EngineDriver(Struct, frozen=True):
         if self.sandbox.account is not None:
             return ask.options, None
         hermetic = self.contract.hermetic
-        model = ask.model or (hermetic.model if self.contract.launch.model else None)
-        return (*(self.sandbox.fill(token) for token in hermetic.options), *ask.options), model
+        options = (*(self.sandbox.fill(token) for token in hermetic.options), *ask.options)
+        return options, ask.model or self.contract.asked_model
 
     def _turn(self, step: str, ask: Ask, built: Invocation, resumed: str | None) -> Turn:
         cwd = ask.cwd or self.sandbox.work
@@ -564,6 +565,14 @@ def _written(writes: Iterable[Write]) -> tuple[str, ...]:
     for write in found:
         write.file.unlink()
     return tuple(write.place for write in found)
+
+
+def called(contract: EngineContract, tool: str, arguments: Mapping[str, Any], *, direct: bool = False) -> ToolCall:
+    """Return a call of a tool, `direct` or as the model makes it that the release takes by itself."""
+    through = contract.hermetic.calls_through
+    if through is None or direct:
+        return ToolCall(tool, arguments)
+    return ToolCall(tool, arguments, through=through.name, program=through.program(tool, arguments))
 
 
 def ask(reply: Reply, *, turn_index: int = 1, mode: Mode = Mode.INTERACTIVE) -> Ask:

@@ -23,8 +23,11 @@ def question(driver: EngineDriver, mode: Mode, calls: tuple[QuestionCall, ...]) 
     """Return a turn in which the model asks its user by each of these calls, and then answers."""
     asked = ask(FINAL, mode=mode)
     made = (
+        # nobody asks from within a program
         driver.call_of(
-            ToolUse(call.tool, call.arguments), question=f"Which colour, {question_mark(asked.nonce, call)}?"
+            ToolUse(call.tool, call.arguments),
+            direct=True,
+            question=f"Which colour, {question_mark(asked.nonce, call)}?",
         )
         for call in calls
     )

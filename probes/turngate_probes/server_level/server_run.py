@@ -143,7 +143,7 @@ class ServerRun:
             "engine": contract.engine,
             "prompt": asked.prompt,
             "execution_mode": Mode.INTERACTIVE.value,
-            **({"model": contract.hermetic.model} if contract.launch.model else {}),
+            **({"model": contract.asked_model} if contract.asked_model else {}),
             "session_timeout_sec": timeout,
             "workspace": str(self._workspace),
             "engine_options": options,

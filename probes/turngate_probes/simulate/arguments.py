@@ -23,6 +23,7 @@ from turngate_probes.simulate.printing import simulation
 _SHOWN = re.compile(r"(?P<names>-[^<\[]*?)\s*(?P<value>[<\[].*?[>\]])?(?P<again>\.\.\.)?")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _HANDLE, _TEXT = "{handle}", ("text", "default")
+DEFAULT_MODEL = "default"  # what a simulated release takes by itself
 
 
 class AcceptedOption(Struct, frozen=True):
@@ -414,13 +415,14 @@ def _is_plain(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLin
 
 
 def _model(contract: EngineContract, line: CommandLine) -> str:
-    """Return the model that the options ask for."""
+    """Return the model that the options ask for, or the one that the release takes by itself."""
+    by_itself = DEFAULT_MODEL if contract.hermetic.default_model else contract.hermetic.model
     if not contract.launch.model:
-        return contract.hermetic.model
+        return by_itself
     syntax, flag = simulation(contract).arguments, contract.launch.model[0].partition("=")[0]
     settings = [value for name, value in line.options if name == syntax.settings and value]
     set_by = [value.partition("=")[2].strip("\"'") for value in settings if value.startswith("model=")]
-    return line.last(flag) or next(reversed(set_by), "") or contract.hermetic.model
+    return line.last(flag) or next(reversed(set_by), "") or by_itself
 
 
 def _extra(word: str) -> UsageProblem:

@@ -48,6 +48,12 @@ class Called(Struct, frozen=True):
         return arguments if isinstance(arguments, dict) else {}
 
     @property
+    def program(self) -> str:
+        """The text that the tool is given in place of arguments; empty if there is none."""
+        call: Message = next(iter(self.message.get("tool_calls") or ()), {})
+        return str(call["custom"]["input"]) if call.get("type") == "custom" else ""
+
+    @property
     def text(self) -> str:
         """A short description of the call: its first argument."""
         first = next(iter(self.arguments.values()), "")
@@ -152,7 +158,7 @@ def _read(status: int, body: bytes) -> Answer:
             return Failed(str(status), str(document["error"]["message"]), status)
         message = document["choices"][0]["message"]
         for call in message.get("tool_calls") or ():
-            return Called(str(call["function"]["name"]), str(call["id"]), message)
+            return Called(str(call[call["type"]]["name"]), str(call["id"]), message)
         return str(message["content"])
     except (ValueError, LookupError, TypeError, AttributeError):
         error = "the answer can't be read"
@@ -219,12 +225,19 @@ class Model(Struct, frozen=True):
         for _ in range(MAX_CALLS):
             if not isinstance(answer, Called):
                 break
+            answer = self._plain(answer)
             acted = act(answer)
             messages += [answer.message, {"role": "tool", "tool_call_id": answer.call_id, "content": acted.result}]
             if acted.ends:
                 break
             answer = self._answer(messages)
         return answer
+
+    def _plain(self, called: Called) -> Called:
+        """Return the call that the program in another call makes."""
+        through = self.contract.hermetic.calls_through
+        made = through.call_in(called.program) if through and called.tool == through.name else None
+        return Called(made[0], called.call_id, called.message, made[1]) if made else called
 
     def _answer(self, messages: Sequence[Message]) -> Answer:
         """Send a request, again after a failure that the engine retries."""

@@ -240,8 +240,9 @@ def _answer(wire: WireProtocol, reply: Reply, document: Json) -> tuple[str, Answ
             return "hang", None
         case Text(text, tokens):
             label, answer = "text", ModelAnswer(model, text, tokens=tokens)
-        case ToolCall(name, arguments, tokens):
-            label, answer = f"tool_call {name}", ModelAnswer(model, tool=name, arguments=arguments, tokens=tokens)
+        case ToolCall(name, arguments, tokens, through, program):
+            called = ModelAnswer(model, tool=through or name, arguments=arguments, tokens=tokens, program=program)
+            label, answer = f"tool_call {name}", called
         case Cut():
             label, answer = "cut", ModelAnswer(model, _CUT_TEXT)
     streamed = [encode(event) for event in wire.events(answer, document)] if document.get("stream") else None

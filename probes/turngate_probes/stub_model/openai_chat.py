@@ -41,8 +41,16 @@ def _names(tool: Json) -> tuple[str, ...]:
     return name_of(inner if isinstance(inner, dict) else tool)
 
 
-def _call(answer: ModelAnswer, arguments: str) -> Json:
-    return {"id": new_id("call_"), "type": "function", "function": {"name": answer.tool, "arguments": arguments}}
+def _given(answer: ModelAnswer) -> tuple[str, str, str]:
+    """Return the type of a call, and the key and the text of what its tool is given."""
+    if answer.program is not None:
+        return "custom", "input", answer.program
+    return "function", "arguments", answer.arguments_json
+
+
+def _call(answer: ModelAnswer, text: str) -> Json:
+    kind, key, _ = _given(answer)
+    return {"id": new_id("call_"), "type": kind, kind: {"name": answer.tool, key: text}}
 
 
 def _finish(answer: ModelAnswer) -> str:
@@ -61,7 +69,7 @@ def _usage(answer: ModelAnswer) -> Json:
 def _whole(answer: ModelAnswer) -> Json:
     message: Json = {"role": "assistant", "content": answer.text, "refusal": None}
     if answer.tool is not None:
-        message = {**message, "content": None, "tool_calls": [_call(answer, answer.arguments_json)]}
+        message = {**message, "content": None, "tool_calls": [_call(answer, _given(answer)[2])]}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(answer)}
     return {**_head(answer, "chat.completion"), "choices": [choice], "usage": _usage(answer)}
 
@@ -83,7 +91,8 @@ def _deltas(answer: ModelAnswer) -> Iterator[Json]:
         yield from ({"content": piece} for piece in answer.pieces)
         return
     yield {"role": "assistant", "content": None, "tool_calls": [{"index": 0, **_call(answer, "")}]}
-    yield {"tool_calls": [{"index": 0, "function": {"arguments": answer.arguments_json}}]}
+    kind, key, text = _given(answer)
+    yield {"tool_calls": [{"index": 0, kind: {key: text}}]}
 
 
 WIRE = WireProtocol("openai.chat", _kind, _whole, _events, refusal, model, models, _names)

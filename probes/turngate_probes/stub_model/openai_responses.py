@@ -1,5 +1,6 @@
 """The OpenAI Responses API."""
 
+import re
 import time
 from collections.abc import Iterator
 
@@ -15,6 +16,8 @@ from turngate_probes.stub_model.protocol import (
     objects,
 )
 
+_PLAIN = "functions"  # the namespace of tools that are called by their names alone
+_DECLARED = re.compile(r"\bdeclare const tools: \{ (\w+)\(")  # a tool for the programs that another tool takes
 # required fields of a response that no engine reads
 _UNUSED: Json = {
     "error": None,
@@ -30,9 +33,12 @@ _UNUSED: Json = {
 
 
 def _names(tool: Json) -> tuple[str, ...]:
-    if tool.get("type") != "namespace":
-        return name_of(tool)
-    return tuple(f"{tool.get('name')}.{name}" for inner in objects(tool.get("tools")) for name in name_of(inner))
+    if tool.get("type") == "namespace":
+        inner = (name for one in objects(tool.get("tools")) for name in _names(one))
+        prefix = "" if tool.get("name") == _PLAIN else f"{tool.get('name')}."
+        return tuple(f"{prefix}{name}" for name in inner)
+    declared = _DECLARED.findall(str(tool.get("description"))) if tool.get("type") == "custom" else []
+    return (*name_of(tool), *declared)
 
 
 def _kind(item: Json) -> str | None:
@@ -45,13 +51,14 @@ def _kind(item: Json) -> str | None:
 def _item(answer: ModelAnswer) -> Json:
     if answer.tool is not None:
         namespace, _, name = answer.tool.rpartition(".")
+        kind, given = _given(answer)
         return {
-            "type": "function_call",
+            "type": kind,
             "id": new_id("fc_"),
             "call_id": new_id("call_"),
             **({"namespace": namespace} if namespace else {}),
             "name": name,
-            "arguments": answer.arguments_json,
+            **given,
             "status": "completed",
         }
     part = {"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []}
@@ -66,6 +73,13 @@ def _usage(answer: ModelAnswer) -> Json:
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": answer.tokens + OUTPUT_TOKENS,
     }
+
+
+def _given(answer: ModelAnswer) -> tuple[str, Json]:
+    """Return the type of a call's item, and what the tool is given."""
+    if answer.program is not None:
+        return "custom_tool_call", {"input": answer.program}
+    return "function_call", {"arguments": answer.arguments_json}
 
 
 def _response(answer: ModelAnswer, identifier: str, items: list[Json] | None = None) -> Json:
@@ -92,7 +106,7 @@ def _events(answer: ModelAnswer, _request: Json) -> Iterator[Event]:
 
 def _numberless_events(answer: ModelAnswer) -> Iterator[tuple[str, Json]]:
     identifier, item = new_id("resp_"), _item(answer)
-    empty: Json = {"arguments": ""} if answer.tool is not None else {"content": []}
+    empty: Json = dict.fromkeys(_given(answer)[1], "") if answer.tool is not None else {"content": []}
     begun = {**item, **empty, "status": "in_progress"}
     yield "response.created", {"response": _response(answer, identifier)}
     yield "response.in_progress", {"response": _response(answer, identifier)}
@@ -104,6 +118,10 @@ def _numberless_events(answer: ModelAnswer) -> Iterator[tuple[str, Json]]:
 
 def _tool_events(item: Json) -> Iterator[tuple[str, Json]]:
     place = {"item_id": item["id"], "output_index": 0}
+    if item["type"] == "custom_tool_call":
+        yield "response.custom_tool_call_input.delta", {**place, "delta": item["input"]}
+        yield "response.custom_tool_call_input.done", {**place, "input": item["input"]}
+        return
     yield "response.function_call_arguments.delta", {**place, "delta": item["arguments"]}
     yield "response.function_call_arguments.done", {**place, "name": item["name"], "arguments": item["arguments"]}
 

@@ -19,7 +19,8 @@ class ModelPrompt(Struct, frozen=True):
 
     Attributes:
         user_texts: the text parts of the user's messages, in order.
-        tools: the names of the tools that the model was offered; the type of those that have no name.
+        tools: the names of the tools that the model was offered; the type of those that have no name. A tool that
+            takes a program is followed by the tools that its description declares for it.
         after_tool_result: a tool's result follows the last message of the model.
     """
 
@@ -29,7 +30,7 @@ class ModelPrompt(Struct, frozen=True):
 
 
 class ModelAnswer(Struct, frozen=True):
-    """What the model answers: a text, or a call of `tool` with `arguments`.
+    """What the model answers: a text, or a call of `tool` with `arguments`, or with `program`, which is a text.
 
     `tokens` are those of the request, as the model counts them.
     """
@@ -39,6 +40,7 @@ class ModelAnswer(Struct, frozen=True):
     tool: str | None = None
     arguments: Json = field(default_factory=dict)
     tokens: int = TOKENS
+    program: str | None = None
 
     @property
     def arguments_json(self) -> str:
@@ -114,13 +116,14 @@ class WireProtocol(Struct, frozen=True):
     def read(self, document: Json) -> ModelPrompt:
         """Return the prompt of a request, without unknown parts."""
         given = document.get(self.messages)
-        user_texts, waiting = list[str](), False
+        user_texts, waiting, offered = list[str](), False, objects(document.get("tools"))
         for message in ({"role": "user", self.content: given},) if isinstance(given, str) else objects(given):
             if message.get("role", self.role) == "user":
                 user_texts += texts(message.get(self.content))
             answer = self.kind(message)
             waiting = answer == "result" or (waiting and answer != "model")
-        tools = tuple(name for tool in objects(document.get("tools")) for name in self.names(tool))
+            offered = objects(message.get("tools")) or offered
+        tools = tuple(dict.fromkeys(name for tool in offered for name in self.names(tool)))
         return ModelPrompt(tuple(user_texts), tools, waiting)
 
 
@@ -134,12 +137,14 @@ class Text(Struct, frozen=True):
 class ToolCall(Struct, frozen=True):
     """The model asks for the tool `name` with `arguments`, whether or not it was offered.
 
-    It counts so many `tokens` in the request.
+    It does so in the `program` of the tool `through`, if there is one. It counts so many `tokens` in the request.
     """
 
     name: str
     arguments: Mapping[str, Any]
     tokens: int = TOKENS
+    through: str | None = None
+    program: str | None = None
 
 
 class Refuse(Struct, frozen=True):

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tests.probes import engines
 from tests.probes.turns import CODEX
-from turngate.contract.home_and_workspace import ToolUse
+from turngate.contract.home_and_workspace import OngoingCall, ToolUse
 from turngate.errors import MachineError
 from turngate.model import Mode, Outcome
 from turngate.process import Ended, ProcessRequest, execution
@@ -25,7 +25,7 @@ from turngate_probes.harness.driver import ANSWER, FINAL, Ask, EngineDriver, Sta
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.harness.observations import Observation
 from turngate_probes.harness.sandbox import sandbox
-from turngate_probes.stub_model import Hang, Refuse, new_nonce
+from turngate_probes.stub_model import Hang, Refuse, StubBackend, StubRule, ToolCall, new_nonce
 
 
 @pytest.fixture(name="played")
@@ -49,7 +49,7 @@ def test_a_turn_is_seen_whole(played: EngineDriver) -> None:
     assert (turn.name, turn.exit_code, turn.ended) == ("main/first", 0, Ended.EXIT)
     assert turn.argv == (str(played.executable), *turn.own_arguments)
     pinned = played.contract.launch.interactive
-    options = ("--model", "stub-asked", *pinned, "--cd", str(played.sandbox.work))
+    options = (*pinned, "--cd", str(played.sandbox.work))
     assert turn.own_arguments[-len(options) - 1 :] == (*options, "-")
     assert turn.reading.result.outcome is Outcome.FINAL
     assert turn.scripted == ANSWER
@@ -57,6 +57,29 @@ def test_a_turn_is_seen_whole(played: EngineDriver) -> None:
     assert turn.sent() == turn.watched
     assert turn.session
     assert turn.cwd == str(played.sandbox.work)
+
+
+def test_calls_are_made_in_a_program_where_the_contract_says_so(played: EngineDriver) -> None:
+    """The model calls a tool through another one, except a tool that it calls directly."""
+    tool = ToolUse("exec_command", {"cmd": "ls {work}"})
+    made = played.call_of(tool)
+    filled = {"cmd": f"ls {played.sandbox.work}"}
+    through = CODEX.hermetic.calls_through
+    assert through
+    assert made == ToolCall("exec_command", filled, through="exec", program=through.program("exec_command", filled))
+    assert through.call_in(made.program or "") == ("exec_command", filled)
+    plain = replace(played, contract=replace(CODEX, hermetic=replace(CODEX.hermetic, calls_through=None)))
+    assert plain.call_of(tool) == ToolCall("exec_command", filled)
+
+
+def test_ongoing_calls_may_be_direct(played: EngineDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that the contract marks as direct is no program, although others are."""
+    scripted = list[StubRule]()
+    monkeypatch.setattr(StubBackend, "script", lambda _, *rules: scripted.extend(rules))
+    calls = (OngoingCall("agent", "spawn", {}, direct=True), OngoingCall("goal", "create", {}))
+    played.start("first", ask(ongoing=calls))
+    made = [rule.reply for rule in scripted if isinstance(rule.reply, ToolCall)]
+    assert [(call.name, call.through) for call in made] == [("spawn", None), ("create", "exec")]
 
 
 def test_a_resume_sees_its_own_requests_alone(played: EngineDriver) -> None:

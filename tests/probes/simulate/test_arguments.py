@@ -11,7 +11,7 @@ from turngate.contract.engine_contract import EngineContract
 from turngate.errors import RefusedError
 from turngate.model import Mode
 from turngate.process.turn_run import process_request
-from turngate_probes.simulate.arguments import UsageProblem, in_plain_text, read, refusal
+from turngate_probes.simulate.arguments import DEFAULT_MODEL, UsageProblem, in_plain_text, read, refusal
 
 RECORDED = [(name, vector) for name in vectors() for vector in vectors()[name]]
 
@@ -28,7 +28,7 @@ def test_a_first_turn_is_read_back_as_built(contract: EngineContract, mode: Mode
     model = f"{contract.hermetic.model}-1" if contract.launch.model else None
     built = build.first_turn(contract, "Which-colour?", mode, model=model, via=via)
     asked = read(contract, built.arguments)
-    assert (asked.handle, asked.channel.via, asked.model) == (None, via, model or contract.hermetic.model)
+    assert (asked.handle, asked.channel.via, asked.model) == (None, via, model or _default(contract))
     assert asked.prompt == (None if via == "stdin" else "Which-colour?")
     assert asked.auto == (mode is Mode.AUTO and bool(contract.launch.auto))
 
@@ -56,16 +56,20 @@ def test_a_supplied_file_is_known_by_its_folder(tmp_path: Path, monkeypatch: pyt
 def test_a_resume_is_read_back_as_built(contract: EngineContract) -> None:
     """The arguments of `resumed_turn` are parsed to the same session id, even an invalid one."""
     for handle in (contract.handle.nonexistent_id, "not-a-session-id"):
-        options, model = (["--model=m"], "m") if contract.launch.model else ([], contract.hermetic.model)
+        options, model = (["--model=m"], "m") if contract.launch.model else ([], _default(contract))
         built = build.resumed_turn(contract, "blue", Mode.INTERACTIVE, handle, options=options)
         asked = read(contract, built.arguments)
         assert (asked.handle, asked.model, asked.auto) == (handle, model, False)
 
 
 @every_simulation
-def test_the_model_of_the_set_up_is_the_default(contract: EngineContract) -> None:
-    """Without a model option, the model is the one in the contract's setup."""
-    assert read(contract, build.first_turn(contract, "hi", Mode.INTERACTIVE).arguments).model == contract.hermetic.model
+def test_without_a_model_option_there_is_a_default(contract: EngineContract) -> None:
+    """Without a model option, the model is the release's own, or the one in the contract's setup."""
+    assert read(contract, build.first_turn(contract, "hi", Mode.INTERACTIVE).arguments).model == _default(contract)
+
+
+def _default(contract: EngineContract) -> str:
+    return DEFAULT_MODEL if contract.hermetic.default_model else contract.hermetic.model
 
 
 @every_simulation

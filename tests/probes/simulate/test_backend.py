@@ -102,3 +102,22 @@ def test_a_call_says_in_short_what_it_is_about(arguments: dict[str, object], tex
     """A call is described by its first argument, as text, command line or JSON."""
     function = {"name": "touch", "arguments": json.dumps(arguments)}
     assert Called("touch", "1", {"tool_calls": [{"id": "1", "function": function}]}).text == text
+
+
+def test_a_call_in_a_program_is_carried_out(stub: StubBackend) -> None:
+    """The engine runs the call that a program makes; a program of another form is a call of the tool that takes it."""
+    codex = at_known_release("codex")
+    through = codex.hermetic.calls_through
+    assert through
+    given = {"path": "x"}
+    programs = (through.program("touch", given), "touch()")
+    calls = [ToolCall("touch", given, through=through.name, program=program) for program in programs]
+    stub.script(*(StubRule(call, times=1) for call in calls))
+    acted = list[tuple[str, Message]]()
+
+    def act(call: Called) -> Acted:
+        acted.append((call.tool, call.arguments))
+        return Acted("done")
+
+    assert Model(codex, lambda request: ask(stub.url, request), "m", auto=False).ask([*HELLO.messages], act) == "ok"
+    assert acted == [("touch", given), ("exec", {})]

@@ -80,6 +80,18 @@ def test_tool_call_streamed(backend: StubBackend, client: openai.OpenAI) -> None
     assert (item.name, item.arguments, item.status) == ("look", '{"at": 1}', "completed")
 
 
+def test_program_streamed(backend: StubBackend, client: openai.OpenAI) -> None:
+    """A call of a tool by a program is a custom tool call with the program as its input."""
+    backend.script(StubRule(ToolCall("run", {"cmd": "ls"}, through="exec", program="run()")))
+    with client.responses.stream(model="m", input="hi") as stream:
+        done = [event for event in stream if event.type == "response.custom_tool_call_input.done"]
+        (item,) = stream.get_final_response().output
+    assert [event.input for event in done] == ["run()"]
+    assert isinstance(item, openai.types.responses.ResponseCustomToolCall)
+    assert (item.name, item.input) == ("exec", "run()")
+    assert backend.exchanges()[0].reply == "tool_call run"
+
+
 @pytest.mark.parametrize(
     "status, code, kind",
     [

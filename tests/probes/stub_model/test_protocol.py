@@ -45,3 +45,36 @@ def test_pieces(text: str) -> None:
     pieces = ModelAnswer("m", text).pieces
     assert "".join(pieces) == text
     assert len(pieces) == min(2, max(1, len(text)))
+
+
+_CUSTOM = {
+    "type": "custom",
+    "name": "exec",
+    "description": "Run JavaScript.\ndeclare const tools: { run(args: {\n  cmd: string;\n}): Promise<unknown>; };",
+}
+_SPACES = [
+    {"type": "namespace", "name": "functions", "tools": [_CUSTOM, {"type": "function", "name": "wait"}]},
+    {"type": "namespace", "name": "clock", "tools": [{"type": "function", "name": "sleep"}]},
+]
+
+
+def test_tools_in_the_conversation_are_offered() -> None:
+    """Tools in an item of the conversation count, the last such item alone, with those that a program may call."""
+    begun = {"type": "additional_tools", "role": "developer", "tools": [{"type": "function", "name": "old"}]}
+    asked = {"role": "user", "content": "hello"}
+    prompted = openai_responses.WIRE.read({"input": [begun, asked, {**begun, "tools": _SPACES}, asked]})
+    assert prompted.tools == ("exec", "run", "wait", "clock.sleep")
+    assert prompted.user_texts == ("hello", "hello")
+
+
+@pytest.mark.parametrize("wire", [openai_responses.WIRE, openai_chat.WIRE], ids=lambda wire: wire.name)
+def test_a_program_is_the_input_of_a_custom_call(wire: WireProtocol) -> None:
+    """The tool that takes a program gets it as text, whole and streamed, and its output is a result."""
+    answer = ModelAnswer("m", tool="exec", program="run()")
+    for sent in wire.whole(answer), list(wire.events(answer, {})):
+        text = json.dumps(sent)
+        assert '"name": "exec"' in text
+        assert '"input": "run()"' in text
+        assert "arguments" not in text
+    output = {"type": "custom_tool_call_output", "role": "tool", "output": "done"}
+    assert wire.read({wire.messages: [output]}).after_tool_result
