@@ -245,7 +245,7 @@ class UnsafeSetting(Struct, frozen=True):
 
 
 class CopiedFile(Struct, frozen=True):
-    """Values of a user's settings file, JSON or TOML, that the proof of a resume takes along.
+    """Values of a user's settings file, JSON or TOML, that a probe can take along.
 
     file: Where it is: a path that starts with {HOME} or a variable of `store`.
     into: The file of the sandbox that gets the values.
@@ -258,7 +258,7 @@ class CopiedFile(Struct, frozen=True):
 
 
 class CopiedSettings(Struct, frozen=True):
-    """What of the user's home the proof of a resume runs with, because it decides what is printed or stored.
+    """What of the user's home the proof of a resume and `probe --my-settings` run with, because it may change turns.
 
     Nothing else is copied: list no credentials, and nothing that starts a program or names a server.
 

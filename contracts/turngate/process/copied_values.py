@@ -29,7 +29,7 @@ _Value = str | int | float | bool
 class CopiedValues(Struct, frozen=True):
     """What a proof runs with: `files` of its sandbox and `env`; `digest` distinguishes them (empty: there are none).
 
-    `names` say what was copied, without the values: `FILE: KEY`, or a variable.
+    `names` say what was copied, without the values: `FILE: KEY, KEY`, or a variable.
     """
 
     files: tuple[SetupFile, ...] = ()
@@ -50,7 +50,7 @@ def copied_values(contract: EngineContract, env: Mapping[str, str]) -> CopiedVal
     for copied in contract.copied_settings.files:
         if found := _found(copied, places):
             settings[copied.into] = settings.get(copied.into, {}) | found
-            names += (f"{copied.file}: {key}" for key in found)
+            names.append(f"{copied.file}: {', '.join(found)}")
     variables = {name: env[name] for name in contract.copied_settings.env if name in env and not _is_secret(env[name])}
     if not settings and not variables:
         return CopiedValues()

@@ -110,7 +110,7 @@ def _about(release: "FoundRelease") -> Iterator[str]:
         by = catalogue().scope(release.newer_safe_clause_set, release.newer_safe_level)
         yield f"  newest safe release: {release.newer_safe} ({by})"
     if release.settings:
-        yield from _wrapped(f"you have settings that may change this: {', '.join(release.settings)}")
+        yield from _wrapped(f"you have settings that may change this: {'; '.join(release.settings)}")
         yield f"  test it with them: turngate probe {release.engine} --my-settings"
     if release.command:
         yield f"  {_invitation(release)}: {release.command}"

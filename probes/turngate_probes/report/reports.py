@@ -28,7 +28,7 @@ class NotAsked(Struct, frozen=True, forbid_unknown_fields=True):
 class UserSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The user's settings that the turns of a release had, which the contract lists, and what they change.
 
-    copied: Their names, as `FILE: KEY` or a variable; their values are not shown.
+    copied: Their names, as `FILE: KEY, KEY` or a variable; their values are not shown.
     without: The results without them, of clauses that failed or deviated.
     """
 

@@ -102,7 +102,7 @@ def settings_lines(release: ReleaseReport) -> tuple[str, ...]:
     results = {clause.id: clause.result for clause in release.clauses}
     without = release.settings.without.items()
     changed = [f"{clause} ({label(result)} without them)" for clause, result in without if result != results[clause]]
-    return ", ".join(release.settings.copied), f"clauses that they change: {', '.join(changed) or 'none'}"
+    return "; ".join(release.settings.copied), f"clauses that they change: {', '.join(changed) or 'none'}"
 
 
 def named(releases: Sequence[str]) -> str:

@@ -41,10 +41,7 @@ def test_only_listed_values_are_copied(tmp_path: Path) -> None:
         "{home}/.claude/settings.json",
         {"verbose": True, "viewMode": "verbose"},
     )
-    assert copied(tmp_path).names == (
-        "{CLAUDE_CONFIG_DIR}/settings.json: verbose",
-        "{CLAUDE_CONFIG_DIR}/settings.json: viewMode",
-    )
+    assert copied(tmp_path).names == ("{CLAUDE_CONFIG_DIR}/settings.json: verbose, viewMode",)
     (tmp_path / ".claude.json").write_text('{"verbose": true, "oauthAccount": {"a": "b"}}')
     assert {file.path: json.loads(file.content) for file in copied(tmp_path).files}["{home}/.claude/.claude.json"] == {
         "verbose": True
