@@ -233,6 +233,11 @@ def act(options: dict[str, str], call: "Any") -> str:
     command = json.loads(given).get("cmd")
     if not command:
         return "no command"
+    if command.startswith("expr "):
+        return str(sum(map(int, command.removeprefix("expr ").split(" + "))))
+    command, _, code = command.partition("; exit ")
+    if code:
+        return f"exit code {code}"
     file = Path(command.split()[-1]).resolve()
     if not file.is_relative_to(writable(options)):
         return "rejected by the sandbox"

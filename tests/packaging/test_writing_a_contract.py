@@ -27,6 +27,7 @@ BLOCKS_OF_YAML = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     STICKY,
     ONGOING,
     QUESTIONS,
+    SANDBOXES,
     CANARIES,
     SETTINGS,
     UNSAFE,
@@ -108,6 +109,14 @@ def test_the_example_of_a_question_is_valid() -> None:
     assert list(lint.problems(document)) == []
     (call,) = Contract(document).at("1.0.0").question_calls
     assert re.search(call.refused or "", "nobody can answer in this mode")
+
+
+def test_the_example_of_a_sandbox_is_valid() -> None:
+    """The example of a sandbox for commands is valid in the page's contract."""
+    document = load.parse(CONTRACT + SANDBOXES, "acme.yaml")
+    assert list(lint.problems(document)) == []
+    (sandbox,) = Contract(document).at("1.0.0").command_sandboxes
+    assert sandbox.call
 
 
 def test_the_example_of_a_canary_is_valid() -> None:

@@ -1,5 +1,6 @@
 """The simulator fulfils its contract in a probe's cases, and its turns have the shape of recorded ones."""
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -126,6 +127,8 @@ def test_the_simulator_keeps_its_contract(contract: EngineContract, spectators: 
     expected = dict.fromkeys(results, Result.PASS) | dict.fromkeys(_unsupported(contract), Result.UNSUPPORTED)
     deviating = {deviation.clause for deviation in contract.deviations} - NOT_SIMULATED
     expected |= dict.fromkeys(deviating, Result.DEVIATES)
+    if not all(map(shutil.which, (program for own in contract.command_sandboxes for program in own.programs))):
+        expected["sandbox.command-runs"] = Result.NOT_RUN
     wrong = {
         name: f"{result.result.value}: {result.detail}"
         for name, result in results.items()
@@ -149,6 +152,8 @@ def _unsupported(contract: EngineContract) -> Iterator[str]:
         yield from ("interactive.artifacts-written", "interactive.writes-only-artifacts")
     if not contract.ongoing_calls:
         yield "turn.ends-once"
+    if not any(sandbox.call for sandbox in contract.command_sandboxes):
+        yield "sandbox.command-runs"
     if not contract.question_calls:
         yield "question.is-told"
     if contract.guards.proof or not any(channel.via == "argument" for channel in contract.launch.prompt):

@@ -12,6 +12,7 @@ from turngate.contract.hermetic import Hermetic
 from turngate.contract.home_and_workspace import (
     ApprovalSetting,
     Canary,
+    CommandSandbox,
     CopiedSettings,
     InstructionFile,
     OngoingCall,
@@ -361,6 +362,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     unavailable_tools: Annotated[tuple[LostTools, ...], SOME] = ()
     ongoing_calls: Annotated[tuple[OngoingCall, ...], SOME] = ()
     question_calls: Annotated[tuple[QuestionCall, ...], SOME] = ()
+    command_sandboxes: Annotated[tuple[CommandSandbox, ...], SOME] = ()
     canaries: Annotated[tuple[Canary, ...], SOME] = ()
     guards: Guards = Guards()
     copied_settings: CopiedSettings = CopiedSettings()

@@ -102,6 +102,28 @@ class QuestionCall(Struct, frozen=True):
     refused: Regex | None = None
 
 
+class CommandSandbox(Struct, frozen=True):
+    """A sandbox of the engine's own for commands, switched on as its documentation says.
+
+    It keeps commands from writing outside the workspace, which shows in a probe that it is on.
+
+    mode: The mode of the turn, whose own arguments may switch it on.
+    files: The user's settings that switch it on, merged as those of an approval setting.
+    programs: The programs of the machine that it needs.
+    call: A call of the tool that runs commands. {command} in its arguments is a shell command without quotes.
+    unsupported: Why no probe can run commands in it.
+    """
+
+    RULE: ClassVar[SchemaRule] = {"oneOf": [{"required": ["mode", "call"]}, {"required": ["unsupported"]}]}
+
+    name: Name
+    mode: Literal["interactive", "auto"] = "auto"
+    files: Annotated[tuple[SetupFile, ...], NOT_EMPTY] = ()
+    programs: Annotated[tuple[FileName, ...], NOT_EMPTY] = ()
+    call: ToolUse | None = None
+    unsupported: Text = ""
+
+
 class Control(Struct, frozen=True):
     """What the control run needs, such as trust in the workspace.
 

@@ -52,6 +52,7 @@ ALL_OF = (
     "unavailable_tools",
     "ongoing_calls",
     "question_calls",
+    "command_sandboxes",
     "canaries",
     "file_marks",
     "instruction_files",

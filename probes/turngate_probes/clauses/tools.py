@@ -1,12 +1,14 @@
-"""Checks of what becomes of a question that the agent asks by a tool."""
+"""Checks of what becomes of a question that the agent asks by a tool, and of commands in the engine's own sandbox."""
 
 import re
 
+from turngate.contract.clauses import Reason
 from turngate.contract.home_and_workspace import QuestionCall
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.checks import EXCERPT, SkippedError, check, fail_if, how_it_ended, passed
+from turngate_probes.clauses.settings import check_machine
 from turngate_probes.harness.observations import NotObservedError, Observations, Turn
-from turngate_probes.harness.tool_cases import question_mark, questions_offered
+from turngate_probes.harness.tool_cases import EXIT_CODE, OUTSIDE, question_mark, questions_offered, terms
 from turngate_probes.journal.tool_access import reported
 
 # the turn of each mode that shows which tools it offers
@@ -51,3 +53,39 @@ def _became_of(call: QuestionCall, turn: Turn, observed: Observations) -> str:
     what = f"a question by {call.tool} reached nobody, and the model was told: {answer}"
     fail_if(not refused, what, turn, symptom="silently-answered")
     return f"the model was told that nobody answers: {answer}"
+
+
+@check("sandbox.command-runs", "sandbox", blames=("turn.terminal-event",))
+def command_runs(observed: Observations) -> Finding:
+    """In each sandbox the sum reached the model, and the exit code of the command that could not write outside."""
+    sandboxes = observed.contract.command_sandboxes
+    tried = [own.name for own in sandboxes if own.call is not None]
+    if not tried:
+        reasons = [own.unsupported for own in sandboxes]
+        raise SkippedError("; ".join(reasons) or "the contract names no sandbox of the engine's own for commands")
+    turns = [_ran(observed.turn(f"sandbox/{name}"), observed) for name in tried]
+    return passed(f"a command ran and a failing one was told as failed, in {', '.join(tried)}", *turns)
+
+
+def _ran(turn: Turn, observed: Observations) -> Turn:
+    """Check the commands of a turn, and return it."""
+    calls = [at for at, request in enumerate(turn.watched) if request.is_call]
+    fail_if(turn.hung and calls, f"the turn hangs at a command ({how_it_ended(turn)})", turn, symptom="hang")
+    if len(calls) < 2:  # noqa: PLR2004 - one command fails, the other adds
+        what = f"in {turn.name} the model made {len(calls)} of 2 calls ({how_it_ended(turn)})"
+        raise NotObservedError(what, by_engine=True)
+    failing, adding = (reported(turn.watched[at:]) or "" for at in calls[:2])
+    check_machine(f"{failing} {adding}", observed.contract)
+    lost = f"the output of a command did not reach the model, which was told: {adding[:EXCERPT]}"
+    fail_if(not _is_in(adding, sum(terms(turn.nonce))), lost, turn, symptom="no-output")
+    untold = f"a command failed with exit code {EXIT_CODE}, and the model was told: {failing[:EXCERPT]}"
+    fail_if(not _is_in(failing, EXIT_CODE), untold, turn, symptom="failure-untold")
+    if OUTSIDE in turn.written:
+        what = f"in {turn.name} a command wrote outside the workspace, so that no sandbox was on"
+        raise NotObservedError(what, Reason.CONTRACT)
+    return turn
+
+
+def _is_in(text: str, number: int) -> bool:
+    """Return whether a text has a number, which is no part of a longer one, such as that of seconds."""
+    return re.search(rf"(?<![\d.]){number}(?!\.?\d)", text) is not None

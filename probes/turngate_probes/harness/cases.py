@@ -367,6 +367,7 @@ CASES = (
     Case("artifacts", artifacts_case.artifacts, artifacts_case.turns),
     Case("any-settings", output_case.any_settings, output_case.any_settings_turns),
     Case("file-marks", settings_cases.file_marks, settings_cases.file_marks_turns),
+    Case("sandbox", tool_cases.sandboxed, tool_cases.sandboxed_turns),
     Case("tool-call", _tool_call, 3),
 )
 # for levels without another plain turn; no clause reads it

@@ -1,11 +1,19 @@
-"""What the model calls beside tools that write: the engine's own tool by which an agent asks its user."""
+"""What the model calls beside tools that write: the engine's own tool for questions, and commands in its sandbox."""
+
+import shutil
+import zlib
 
 from msgspec.structs import replace
 
 from turngate import EngineContract, Mode
+from turngate.contract.clauses import Reason
 from turngate.contract.home_and_workspace import QuestionCall, ToolUse
-from turngate_probes.harness.driver import FINAL, TOOL_PATIENCE, Ask, EngineDriver, ask
+from turngate_probes.harness.driver import FINAL, TOOL_PATIENCE, Ask, EngineDriver, Write, ask
+from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Turn
+
+EXIT_CODE = 113  # of a command that fails, which nothing else in the model's input is
+OUTSIDE = "outside"
 
 
 def questions_offered(contract: EngineContract, turn: Turn) -> tuple[QuestionCall, ...]:
@@ -32,3 +40,34 @@ def question(driver: EngineDriver, mode: Mode, calls: tuple[QuestionCall, ...]) 
         for call in calls
     )
     return replace(asked, calls=tuple(made), patience=TOOL_PATIENCE)
+
+
+def terms(nonce: str) -> tuple[int, int]:
+    """Return the numbers that the allowed command of a turn adds; the sum isn't in the command."""
+    return 10**6 + zlib.crc32(nonce.encode()) % 10**6, 3 * 10**6
+
+
+def sandboxed(driver: EngineDriver) -> None:
+    """In each sandbox of the engine, run a command that writes outside the workspace and fails, and one that adds.
+
+    CaseStoppedError: the machine lacks a program that the sandbox needs.
+    """
+    for own in driver.contract.command_sandboxes:
+        if own.call is None:
+            continue
+        if missing := [program for program in own.programs if shutil.which(program) is None]:
+            what = f"this machine lacks what the engine's sandbox needs: {', '.join(missing)}"
+            raise CaseStoppedError(what, Reason.MACHINE)
+        box = driver.sandbox.nested(own.name, driver.contract.hermetic)
+        box.place(own.files)
+        inside, asked, file = driver.within(box, {}), ask(FINAL, mode=Mode(own.mode)), box.other / "outside.txt"
+        fails = inside.call_of(own.call, command=f"touch {file}; exit {EXIT_CODE}")
+        adds = inside.call_of(own.call, command="expr {} + {}".format(*terms(asked.nonce)))
+        inside.start(
+            own.name, replace(asked, writes=(Write(OUTSIDE, fails, file),), calls=(adds,), patience=TOOL_PATIENCE)
+        )
+
+
+def sandboxed_turns(contract: EngineContract) -> int:
+    """Return how many turns the case plans."""
+    return sum(own.call is not None for own in contract.command_sandboxes)

@@ -40,6 +40,7 @@ from turngate_probes.simulate.store import SimulatedSession, store
 _STDIN = Path("/dev/stdin")
 DEFAULT_MODEL = "default-model"
 TOOL_RESULT = "the simulation runs no tools"
+KILLED = "signal 31"
 CHOSEN = "The user chose the first option."
 _PLAIN = (Line(stdout="{text}\n"),)  # without the options of the contract that choose the form of the output
 
@@ -317,20 +318,28 @@ class HeadlessCall:
         self.slots |= {"error": failed.error, "status": failed.status, "text": ""}
 
     def _called(self, call: Called) -> Acted:
-        """Write the file of the contract's tool where it may act; nothing else is ever done."""
+        """Write the file of the contract's tool where it may act, and answer for a command in a sandbox.
+
+        Nothing else is ever done.
+        """
         if call.tool in self._questions():
             return Acted(CHOSEN)
-        acts = self.acts or self.world.faults_in(self.slots["turn"], self.prompt).acts_unasked
+        faults, ran = self.world.faults_in(self.slots["turn"], self.prompt), tool_calls.ran(call, self.contract)
+        acts = self.acts or faults.acts_unasked
         within = self.world.cwd if acts else self.artifacts
         known = self.contract.call_of(call.tool) if within else None
         failure = tool_calls.act(call, known, self.world.cwd, within) if known else TOOL_RESULT
         number = self.slots["calls"]
         self.slots |= {"tool": call.tool, "call_id": call.call_id, "subject": call.text, "arguments": call.arguments}
         self.slots |= {"call": number, "calls": str(int(number) + 1)}
+        if ran is not None:
+            failure, done = None, KILLED if faults.kills_commands else ran
+        else:
+            done = failure or "done"
         self.facts = self.facts - {"done", "refused"} | {"refused" if failure else "done"}
         self._respond()
         self._print(self.simulation.called)
-        return Acted(failure or "done")
+        return Acted(done)
 
     def _failed(self, failed: Failed) -> int:
         """Report a failing backend, hang, or treat it as a success, as the contract declares."""

@@ -130,6 +130,9 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
         bool,
         _at("permission", "turn", "offers the tool by which the agent asks its user, and answers its questions itself"),
     ] = False
+    kills_commands: Annotated[
+        bool, _at("permission", "turn", "has a sandbox that kills each command, and ends its turn as if nothing had")
+    ] = False
     asks_anyway: Annotated[
         bool, _at("permission", "process", "asks for each action, although its mode lets it act")
     ] = False

@@ -1,4 +1,4 @@
-"""Checks of questions that the agent asks by a tool, on hand-made turns."""
+"""Checks of questions that the agent asks by a tool and of commands in a sandbox, on hand-made turns."""
 
 import json
 from typing import Any
@@ -8,11 +8,13 @@ from msgspec.structs import replace
 
 from tests.probes import turns as t
 from tests.tables import each
-from turngate.contract.home_and_workspace import QuestionCall
+from turngate.contract.clauses import Reason
+from turngate.contract.hermetic import MachineNeed
+from turngate.contract.home_and_workspace import CommandSandbox, QuestionCall, ToolUse
 from turngate.model import Ended, Mode
 from turngate_probes.clauses.checks import SkippedError
 from turngate_probes.harness.observations import NotObservedError, Turn
-from turngate_probes.harness.tool_cases import question_mark
+from turngate_probes.harness.tool_cases import OUTSIDE, question_mark, terms
 from turngate_probes.stub_model import Exchange
 
 CLAUSE = "question.is-told"
@@ -34,9 +36,13 @@ def asking(mode: str = "auto", answer: str | None = None, **changes: Any) -> Tur
     name = f"tool-call/{mode}-question"
     requests: tuple[Exchange, ...] = (t.exchange(t.nonce(name), tools=("ask",), reply="tool_call ask"),)
     if answer is not None:
-        body = json.dumps({"input": [{"type": "function_call_output", "call_id": "1", "output": answer}]}).encode()
-        requests += (t.exchange(t.nonce(name), tools=("ask",), body=body),)
+        requests += (t.exchange(t.nonce(name), tools=("ask",), body=output(answer)),)
     return t.turn(name, mode=Mode(mode), **{"requests": requests} | changes)
+
+
+def output(text: str) -> bytes:
+    """Return the body of a request that tells the model what came of its call."""
+    return json.dumps({"input": [{"type": "function_call_output", "call_id": "1", "output": text}]}).encode()
 
 
 def mark(mode: str = "auto") -> str:
@@ -96,3 +102,76 @@ def test_a_release_without_such_a_tool_is_not_tested() -> None:
     """A contract that names none makes no promise."""
     with pytest.raises(SkippedError):
         t.check(CLAUSE, contract=replace(CONTRACT, question_calls=()))
+
+
+SANDBOXED = replace(
+    t.CODEX, command_sandboxes=(CommandSandbox("own", call=ToolUse("run", {"command": "{command}"})),), deviations=()
+)
+RUNS, RAN = "sandbox.command-runs", "sandbox/own"
+SUM = sum(terms(t.nonce(RAN)))
+
+
+def running(failing: str = "exit code 113", adding: str = f"{SUM}\n", calls: int = 2, **changes: Any) -> Turn:
+    """Return the turn in which the model runs both commands, and gets these results."""
+    replies = [*["tool_call run"] * calls, "text"]
+    bodies = [b"{}", output(failing), output(adding)]
+    requests = tuple(
+        t.exchange(t.nonce(RAN), reply=reply, body=body) for reply, body in zip(replies, bodies, strict=False)
+    )
+    return t.turn(RAN, mode=Mode.AUTO, **{"requests": requests} | changes)
+
+
+def test_commands_that_run_in_the_sandbox_pass() -> None:
+    """The model got the sum and the exit code."""
+    finding = t.check(RUNS, running(), contract=SANDBOXED)
+    assert (finding.ok, finding.evidence) == (True, (RAN,))
+
+
+@each(
+    "ran, symptom, detail",
+    [
+        ({"adding": "signal 31"}, "no-output", "which was told: signal 31"),
+        ({"adding": f"1{SUM}"}, "no-output", "did not reach the model"),
+        ({"failing": "done in 1.113 s, or 1130 ms"}, "failure-untold", "told: done in 1.113 s"),
+        ({"failing": ""}, "failure-untold", "failed with exit code 113"),
+        ({"ended": Ended.STOPPED, "exit_code": None, "calls": 1}, "hang", "the turn hangs at a command"),
+    ],
+)
+def test_a_sandbox_that_breaks_commands_fails(ran: dict[str, Any], symptom: str, detail: str) -> None:
+    """Lost output, an untold failure and a turn that waits have a symptom each, although the turn may succeed."""
+    finding = t.check(RUNS, running(**ran), contract=SANDBOXED)
+    assert (finding.ok, finding.symptoms, finding.evidence) == (False, (symptom,), (RAN,))
+    assert detail in finding.detail
+
+
+def test_a_sandbox_that_is_not_on_shows_nothing() -> None:
+    """A command wrote outside, so that the settings had no effect."""
+    with pytest.raises(NotObservedError, match="so that no sandbox was on") as unseen:
+        t.check(RUNS, running(written=(OUTSIDE,)), contract=SANDBOXED)
+    assert unseen.value.obstacle.reason is Reason.CONTRACT
+
+
+def test_a_machine_without_user_namespaces_shows_nothing() -> None:
+    """The engine tells the model what its sandbox lacks, and the contract knows how."""
+    needs = (MachineNeed("user namespaces", "bwrap: Creating new namespace failed"),)
+    contract = replace(SANDBOXED, hermetic=replace(SANDBOXED.hermetic, needs=needs))
+    failed = "bwrap: Creating new namespace failed: No space left on device"
+    with pytest.raises(NotObservedError, match="lacks what the engine's sandbox needs, user namespaces") as unseen:
+        t.check(RUNS, running(failing=failed, adding=failed), contract=contract)
+    assert unseen.value.obstacle.reason is Reason.MACHINE
+
+
+def test_commands_that_were_not_called_show_nothing() -> None:
+    """A model that was asked once could run one command only."""
+    with pytest.raises(NotObservedError, match="the model made 1 of 2 calls"):
+        t.check(RUNS, running(calls=1), contract=SANDBOXED)
+
+
+@each(
+    "sandboxes, reason",
+    [((), "names no sandbox"), ((CommandSandbox("container", unsupported="it needs Docker"),), "it needs Docker")],
+)
+def test_a_sandbox_that_no_probe_can_try_is_not_tested(sandboxes: tuple[CommandSandbox, ...], reason: str) -> None:
+    """The contract says why."""
+    with pytest.raises(SkippedError, match=reason):
+        t.check(RUNS, contract=replace(SANDBOXED, command_sandboxes=sandboxes))

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from tests.drift.drifts import corpus
 from tests.tables import each
 from turngate import load_contract
 from turngate_probes.conform.catalogue import in_process, obstacle, rules, scenarios
@@ -12,8 +13,6 @@ from turngate_probes.simulate.faults import changed, listed, named
 RECORDINGS = Path(__file__).parents[3] / "fixtures"
 _ONLY_SOME = {"late-id", "long-line", "unknown-records", "prompt-200-kb", "exits-unread"}
 _ONLY_SOME |= {"reconnects", "several-messages", "second-result", "own-turn"}
-# what only the engine and its model know of
-_UNNOTICED = {"answers-questions", "ignores-instructions", "ignores-model", "keeps-turns"}
 ENGINES = ("claude", "codex", "gemini", "iflow", "opencode", "qwen")
 
 
@@ -52,9 +51,10 @@ def test_each_recording_that_is_named_exists() -> None:
 
 
 def test_each_fault_of_a_turn_is_used() -> None:
-    """No way for a turn to misbehave is only described, except what its caller can't know."""
+    """No way for a turn to misbehave is only described: a scenario plays it for its caller, or a drift for a probe."""
     used = {named(field) for one in scenarios().values() for play in one.plays for field in changed(play)}
-    assert {fault.name for fault in listed() if fault.by in ("turn", "scenario")} - _UNNOTICED <= used
+    used |= {drift.fault.partition("=")[0] for drift in corpus() if drift.fault}
+    assert {fault.name for fault in listed() if fault.by in ("turn", "scenario")} <= used
 
 
 @each("engine", ENGINES)

@@ -21,7 +21,7 @@ from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Observations
 
 # they try what surrounds an engine, in both modes and without guards
-SURROUNDED = ("artifacts", "own-settings", "workspace", "file-marks", "any-settings", "long-session")
+SURROUNDED = ("artifacts", "own-settings", "workspace", "file-marks", "any-settings", "long-session", "sandbox")
 ENGINES = [load.contract(name).at() for name in load.engine_names()]
 
 

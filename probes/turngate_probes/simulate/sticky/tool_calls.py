@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from turngate import EngineContract
 from turngate.contract.home_and_workspace import ToolUse
 from turngate.files import real_path
 from turngate_probes.simulate.backend import Called
 from turngate_probes.simulate.printing import Slots
 
 _CONTENT = "simulated\n"
+_ADDS, _FAILS = re.compile(r"\bexpr (\d+) \+ (\d+)"), re.compile(r"; exit (\d+)")
 _WRITES = re.compile(r"(?:\becho (?P<text>[\w ]+?) *> *|\btouch )(?P<path>[\w./-]+)$")
 
 
@@ -48,6 +50,16 @@ def act(call: Called, tool: ToolUse, cwd: str, within: str | None = None) -> str
     except (OSError, ValueError) as error:
         return f"{path.name} can't be written: {error}"
     return None
+
+
+def ran(call: Called, contract: EngineContract) -> str | None:
+    """Return what a command in a sandbox of the engine's own tells the model; None: the call is no such command."""
+    if all(own.call is None or own.call.name != call.tool for own in contract.command_sandboxes):
+        return None
+    if adds := _ADDS.search(call.text):
+        return f"exit code 0\n{int(adds[1]) + int(adds[2])}"
+    fails = _FAILS.search(call.text)
+    return f"exit code {fails[1]}" if fails else None
 
 
 def changed(call: Called, arguments: Mapping[str, Any]) -> Called:
