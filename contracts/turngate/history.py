@@ -63,6 +63,9 @@ class Kind(StrEnum):
 
 # what an engine says of itself depends on nothing but the release
 _FIXED = frozenset({Kind.OPTION, Kind.TOOL})
+# what depends on the model too
+_OF_MODEL = frozenset({Kind.TOOL, Kind.TOOL_CALL, Kind.REQUEST})
+STUB = "stub"
 
 
 class _Release(Struct, frozen=True, kw_only=True):
@@ -77,6 +80,7 @@ class _Release(Struct, frozen=True, kw_only=True):
     turngate: str = ""
     contract: str = ""
     cpu_seconds: float = 0.0
+    model: str = STUB
 
 
 class KnownRelease(_Release, frozen=True, kw_only=True):
@@ -91,6 +95,8 @@ class KnownRelease(_Release, frozen=True, kw_only=True):
     measured: The date of the test; empty: before dates were kept.
     turngate: The version of turngate that tested it, and `contract` that of the contract; empty: unknown.
     cpu_seconds: What the engine needed for the test.
+    model: The model of its turns: the one that it takes by itself, or one that the turns asked for. `stub` stands for a
+        name that no release knows, with which all releases were tested before 2026-11-27.
     clauses: The result of each clause that was tested, by id.
     facts: What was observed, in sections named `kind/place`: in `option/codex exec --help` the value that each option
         takes, in `record/first turn` the type of each key. A value is empty where there is nothing but the name.
@@ -246,13 +252,13 @@ class _Before:
         self._by_chance = by_chance
         self._release: KnownRelease | None = None
         self._clauses = dict[str, tuple[str, KnownResult]]()
-        self._facts = dict[str, tuple[str, Mapping[str, str]]]()
+        self._facts = dict[str, tuple[KnownRelease, Mapping[str, str]]]()
 
     def add(self, release: KnownRelease) -> None:
         """Add the next release."""
         self._release = release
         self._clauses |= {name: (release.version, self._lasting(name, known)) for name, known in _judged(release)}
-        self._facts |= {section: (release.version, facts) for section, facts in release.facts.items()}
+        self._facts |= {section: (release, facts) for section, facts in release.facts.items()}
 
     def changes_of(self, release: KnownRelease) -> Iterator[Change]:
         """Yield the differences of the next release."""
@@ -274,15 +280,21 @@ class _Before:
             if (earlier.result, earlier.symptoms) != (known.result, known.symptoms):
                 yield change(since, "clause", name, result_text(earlier), result_text(known))
         places = dict[Change, list[str]]()
-        for section in release.facts.keys() & self._facts.keys():
+        for section, since, difference in self._changed_facts(release):
             kind, _, place = section.partition(_SEPARATOR)
-            since, facts = self._facts[section]
-            for difference in _differing(facts, release.facts[section]):
-                if (section, difference[0]) in self._by_chance:
-                    continue
-                places.setdefault(change(since, kind, *difference), []).append(place)
+            places.setdefault(change(since, kind, *difference), []).append(place)
         for found, where in sorted(places.items(), key=lambda item: (item[0].kind, item[0].subject)):
             yield structs.replace(found, where=tuple(sorted(where)))
+
+    def _changed_facts(self, release: KnownRelease) -> Iterator[tuple[str, str, tuple[str, str | None, str | None]]]:
+        """Yield each differing fact, with its section and the release before; another model's facts say nothing."""
+        for section in release.facts.keys() & self._facts.keys():
+            earlier, facts = self._facts[section]
+            if section.partition(_SEPARATOR)[0] in _OF_MODEL and earlier.model != release.model:
+                continue
+            for difference in _differing(facts, release.facts[section]):
+                if (section, difference[0]) not in self._by_chance:
+                    yield section, earlier.version, difference
 
     def _lasting(self, name: str, known: KnownResult) -> KnownResult:
         """Return the result of a clause without caveats that come and go by chance."""

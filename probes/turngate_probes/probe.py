@@ -178,6 +178,8 @@ class ReleaseProbe:
                 output=self.release.output,
                 waits=longest_wait(cases, contract) or UNSET,
                 settings=self._copied.names if self.probe.settings.my_settings else UNSET,
+                asked_model=contract.hermetic.model if contract.launch.model else UNSET,
+                default_model=contract.hermetic.default_model or UNSET,
             )
         )
         if executable is None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tests.tables import each
 from turngate import NotFoundError, history
@@ -239,3 +240,13 @@ def test_the_packaged_histories_hold_together(engine: str) -> None:
     assert {name for each in ours.releases for name in each.clauses} <= load.catalogue().keys()
     secret = [fact for each in ours.releases for facts in each.facts.values() for fact in facts if "registry." in fact]
     assert secret == []
+
+
+@each("section", ["tool/mode auto", "tool call/mode auto", "request/first turn"])
+def test_what_another_model_showed_says_nothing(section: str) -> None:
+    """Facts that depend on the model are compared only between releases with the same one; others always are."""
+    facts = [{section: {name: ""}, RECORDS: {name: ""}} for name in ("a", "b")]
+    older, newer = (release(f"1.{n}.0", facts=each_facts) for n, each_facts in enumerate(facts))
+    assert older.model == "stub"
+    assert len(known(older, newer).changes()) == 4
+    assert {change.kind for change in known(older, structs.replace(newer, model="gpt")).changes()} == {"record"}

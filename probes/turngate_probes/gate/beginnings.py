@@ -47,7 +47,7 @@ def _same(row: Difference, change: Change) -> bool:
             return about == (Kind.OPTION, row.subject) and agrees
         case "event" | "key":
             return about in ((Kind.RECORD, row.subject), (Kind.KEY, row.subject)) and agrees
-        case "claim":
+        case "claim" | "model":
             return False
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from turngate import Ended, EngineContract
 from turngate.contract.clauses import Result, Severity
@@ -241,8 +241,17 @@ def differences(old: Side, new: Side, was: EngineContract) -> list[Difference]:
         *_clauses(Results(old.release), results),
         *_names(old, new, was, results),
         *_records(old, new, was, results),
-        *_tools(old.release.tool_access, new.release.tool_access, was),
+        *(_models(old.release, new.release) or _tools(old.release.tool_access, new.release.tool_access, was)),
     ]
+
+
+def _models(was: ReleaseReport, now: ReleaseReport) -> list[Difference]:
+    """Return the difference between the models of turns that choose none, since tools depend on the model."""
+    before, after = (None if side.models is UNSET else side.models.ordinary for side in (was, now))
+    if before == after:
+        return []
+    detail = "turns run with another model, which may be offered other tools, so tools are not compared"
+    return [Difference("model", "model of the turns", before, after, Impact.NONE, detail, None)]
 
 
 def _clauses(was: Results, now: Results) -> Iterator[Difference]:

@@ -47,7 +47,7 @@ from turngate_probes.journal.events import (
     WithoutSettings,
 )
 from turngate_probes.journal.tool_access import tool_access
-from turngate_probes.report.reports import ExitCode, NotAsked, ProbeReport, ReleaseReport, UserSettings
+from turngate_probes.report.reports import ExitCode, NotAsked, ProbeReport, ReleaseReport, TestedModels, UserSettings
 from turngate_probes.report.wording import label
 
 INTERRUPTED_CODE: Final = 130
@@ -158,6 +158,7 @@ def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], started: 
         failed=NotAsked(failed.reason, failed.what, failed.hint) if failed else None,
         tool_access=tool_access(turns),
         settings=settings,
+        models=_models(plan, turns),
         clauses=tuple(
             _shown(result, observed, without.get(result.id), is_bug=result.id in unknown) for result in results
         ),
@@ -169,6 +170,18 @@ def _settings(plan: ReleasePlanned, events: Iterable[ReleaseEvent]) -> UserSetti
         return UNSET
     without = (event.results for event in events if isinstance(event, WithoutSettings))
     return UserSettings(plan.settings, next(without, {}))
+
+
+def _models(plan: ReleasePlanned, turns: Iterable[TurnEvent]) -> TestedModels | UnsetType:
+    """Return the models of a release; journals of earlier versions and recordings don't say which they were."""
+    if plan.source == "recordings" or (plan.asked_model is UNSET and plan.default_model is UNSET):
+        return UNSET
+    asked = None if plan.asked_model is UNSET else plan.asked_model
+    if plan.default_model is UNSET:
+        return TestedModels(None, None, asked)
+    plain = (turn for turn in turns if asked not in turn.argv)
+    requests = (request for turn in plain for request in turn.requests or () if request.tools)
+    return TestedModels(next((request.model for request in requests), None), plan.default_model, asked)
 
 
 def _clause_set(plan: ReleasePlanned, started: ProbeStarted, results: Iterable[ClauseResult]) -> str:

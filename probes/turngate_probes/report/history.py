@@ -35,6 +35,7 @@ class ReleaseHistory(Struct, frozen=True):
     profile: null: not tested.
     why: Why it is broken or could not be tested; empty otherwise.
     changes: Its differences from the tested release before it that is covered.
+    model: The model of its turns; `stub`: one that no release knows.
     """
 
     version: str
@@ -46,11 +47,13 @@ class ReleaseHistory(Struct, frozen=True):
     caveats: tuple[Caveat, ...]
     changes: tuple[Change, ...]
     level: str = "hermetic"
+    model: str = ""
 
     @property
     def scope(self) -> str:
         """What the verdict was given by."""
-        return load.catalogue().scope(self.clause_set, self.level)
+        scope = load.catalogue().scope(self.clause_set, self.level)
+        return f"{scope}, model {self.model}" if self.model else scope
 
 
 class HistoryReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag="turngate.history-report/1"):
@@ -139,6 +142,7 @@ def _release(known: History, release: KnownRelease, changes: tuple[Change, ...])
         caveats,
         changes,
         release.level,
+        release.model,
     )
 
 

@@ -36,6 +36,25 @@ class UserSettings(Struct, frozen=True, forbid_unknown_fields=True):
     without: Mapping[Text, Result] = {}
 
 
+class TestedModels(Struct, frozen=True, forbid_unknown_fields=True):
+    """The models that a release was tested with.
+
+    own: The model that the release takes by itself, as its first turn asked for it; null: it takes none, or no
+        turn asked.
+    depends_on: What decides which model that is; null: the release takes none by itself.
+    asked: The model that turns asked for; null: no option chooses one.
+    """
+
+    own: str | None
+    depends_on: str | None
+    asked: str | None
+
+    @property
+    def ordinary(self) -> str | None:
+        """The model of turns that don't choose one."""
+        return self.own if self.depends_on else self.asked
+
+
 class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The results of a release.
 
@@ -79,6 +98,7 @@ class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     failed: NotAsked | None
     tool_access: ToolAccess | None
     settings: UserSettings | UnsetType = UNSET
+    models: TestedModels | UnsetType = UNSET
     clauses: tuple[ClauseResult, ...]
 
 
@@ -180,7 +200,7 @@ class Difference(Struct, frozen=True, forbid_unknown_fields=True):
         it; absent: unknown.
     """
 
-    kind: Literal["clause", "option", "event", "key", "tool", "call", "claim", "deviation"]
+    kind: Literal["clause", "option", "event", "key", "model", "tool", "call", "claim", "deviation"]
     subject: Text
     before: str | None
     after: str | None

@@ -29,6 +29,7 @@ GATE_RULES = {
     "event": "The new release no longer prints a kind of record that the contract reads.",
     "key": "The new release no longer prints a key that the contract reads.",
     "tool": "The new release no longer offers a tool to the model.",
+    "model": "Turns run with another model.",
     "call": "A tool call by the model ends differently.",
     "claim": "The contract requires something else of the new release.",
     "deviation": "The new release has another known caveat.",

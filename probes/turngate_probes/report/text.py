@@ -7,6 +7,7 @@ calls showed, as long as the command's output may be.
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from msgspec import UNSET
 from rich.text import Text
 
 from turngate.contract.clauses import Result
@@ -117,6 +118,7 @@ def _of_probe(report: ProbeReport, view: ReleaseView, journal: Path | None, deta
         return
     yield from _actions(view, len(report.releases))
     yield from failure_evidence(view, detail)
+    yield from _models(report.releases)
     yield from _tool_access(view)
     yield from _settings(report.releases)
     if peak := report.peak_usage:
@@ -153,6 +155,7 @@ def _of_gate(report: GateReport, view: ReleaseView, detail: Detail) -> Iterator[
                 yield from evidence_lines(evidence)
     yield 0, Text()
     yield from _contract_edits(view)
+    yield from _models(report.probe.releases)
     yield from _tool_access(view)
     for entry in report.baseline.entries:
         yield 0, Text(visible(f"baseline: {entry.clause} {entry.state.replace('_', ' ')} ({entry.reason})"))
@@ -242,6 +245,18 @@ def _differences(impact: Impact, listed: list[Difference], fallen: list[Differen
         yield 1, Text(f"and {len(listed) - MOST_OF_A_KIND} more that are {impact}")
     if fallen:
         yield 1, Text(f"no longer testable: {', '.join(row.subject for row in fallen)}")
+
+
+def _models(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
+    """Return the models that releases were tested with."""
+    for release in releases:
+        models = release.models
+        if models is UNSET:
+            continue
+        own = f"{models.own or 'unknown'}, which it takes by itself; that depends on {models.depends_on}"
+        parts = [own] if models.depends_on else []
+        parts += [f"{models.asked}, which turns ask for"] if models.asked else []
+        yield 0, Text(visible(f"{release.release} was tested with {'; and with '.join(parts)}"))
 
 
 def _tool_access(view: ReleaseView) -> Iterator[Line]:

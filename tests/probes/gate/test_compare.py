@@ -146,3 +146,23 @@ def event(names: list[str]) -> PageEvent:
     place = {"event": "page", "release": "codex@0.160.0", "case": "static", "step": "help-1"}
     page: PageEvent = journals.read(place | ended | {"names": names})
     return page
+
+
+def test_tools_under_different_models_are_not_compared() -> None:
+    """Releases whose turns ran with different models differ in the model alone, not in the tools that it is offered."""
+
+    def models(own: str | None, asked: str | None = "other") -> dict[str, Any]:
+        return {"own": own, "depends_on": own and "the release", "asked": asked}
+
+    before, after = access(["a"]), access(["b"])
+    earlier, later = (
+        old(tool_access=before, models=models("gpt-1")),
+        new(tool_access=after, models=models("gpt-2")),
+    )
+    (row,) = differences(earlier, later, CONTRACT)
+    assert (row.kind, row.before, row.after, row.impact) == ("model", "gpt-1", "gpt-2", Impact.NONE)
+    # a result of before models were kept, or one with a model that turns ask for
+    for unlike in (new(tool_access=after), new(tool_access=after, models=models(None, "stub"))):
+        assert {each.kind for each in differences(earlier, unlike, CONTRACT)} == {"model"}
+    alike = new(tool_access=after, models=models("gpt-1"))
+    assert {each.kind for each in differences(earlier, alike, CONTRACT)} == {"tool"}

@@ -2,7 +2,7 @@ from itertools import accumulate
 from typing import Any
 
 import pytest
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from tests.probes.report import journals as j
 from tests.probes.report import samples
@@ -307,3 +307,16 @@ def test_the_schema_refuses_fields_that_it_does_not_know(place: str) -> None:
     assert first_error("probe-report", report) is not None
     with pytest.raises(ValueError, match="surprise"):
         samples.read(report)
+
+
+def test_the_models_are_those_of_the_first_turn_and_of_the_contract() -> None:
+    """The release's own model is that of the first turn that asks for none; without a default there is none."""
+    planned = structs.replace(j.planned(), asked_model="asked", default_model="the login")
+    request = structs.replace(j.turn().requests[0], model="gpt", tools=("run",))
+    asking = structs.replace(j.turn(step="again"), argv=("codex", "asked"), requests=(request,))
+    turn = structs.replace(j.turn(), requests=(structs.replace(request, tools=(), model="title"), request))
+    of_all = [j.started(), planned, asking, turn]
+    assert only_release(*of_all)["models"] == {"own": "gpt", "depends_on": "the login", "asked": "asked"}
+    without = structs.replace(planned, default_model=UNSET)
+    assert only_release(j.started(), without, turn)["models"] == {"own": None, "depends_on": None, "asked": "asked"}
+    assert "models" not in only_release(j.started(), j.planned(), turn)

@@ -63,6 +63,7 @@ def known_release(events: Iterable[Event]) -> KnownRelease:
         turngate=started.turngate,
         contract=release.contract_version,
         cpu_seconds=release.engine_seconds,
+        model=(None if release.models is UNSET else release.models.ordinary) or "",
         clauses={} if release.failed else clauses,
         facts=dict(_facts(seen, has_kinds=has_kinds)),
     )
