@@ -118,6 +118,8 @@ TEXT = {"type": "assistant", "message": {"content": [{"type": "thinking"}, {"typ
         (CODEX, [{"type": "item.completed", "item": {"type": "error", "message": 7}}], []),
         (CLAUDE, [RESULT | {"permission_denials": DENIED}], [Reported("denied", "Write"), Reported("denied", "Bash")]),
         (CLAUDE, [RESULT | {"permission_denials": []}], []),
+        (GEMINI, [{"session_id": IDS["gemini"], "response": "", "warnings": ["Loop"]}], [Reported("error", "Loop")]),
+        (GEMINI.in_output("stream-json"), [{"type": "error", "message": "Loop"}], [Reported("error", "Loop")]),
         (CLAUDE.in_output("stream-json"), [TEXT, RESULT | {"result": ""}], [Reported("answer", "Here it is.")]),
         (QWEN, [TEXT, RESULT | {"result": "", "permission_denials": DENIED[1:2]}], None),
         (QWEN, [TEXT, RESULT], []),
