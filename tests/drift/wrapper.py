@@ -64,6 +64,11 @@ def kind_of(argv: list[str]) -> str:
     return "resume" if TOLD["resume_word"] in words else "start"
 
 
+def resumed_by(call: WrappedCall) -> str:
+    """Return the session that a call resumes; empty if it is a first turn."""
+    return call.argv[call.argv.index(TOLD["resume_word"]) + 1] if call.kind == "resume" else ""
+
+
 def before(function: Word) -> Word:
     """Register a word that acts before the engine runs."""
     BEFORE[function.__name__] = function
@@ -186,6 +191,36 @@ def answer_from_cache(call: WrappedCall) -> None:
         return
     call.run()
     place.write_bytes(call.stdout)
+
+
+@instead
+def forget_after(call: WrappedCall, what: str) -> None:
+    """Run, but in a new session if the last turn of the session made a file, failed, or was killed."""
+    resumed, present = resumed_by(call), {*Path.cwd().iterdir()}
+    mark = HOME / f"forgets-{resumed}"
+    if resumed and mark.exists():
+        at = call.argv.index(TOLD["resume_word"])
+        del call.argv[at : at + 2]
+    mark.unlink(missing_ok=True)
+    if what == "kill":
+        mark.touch()  # until the turn ends otherwise
+    call.run()
+    mark.unlink(missing_ok=True)
+    if {"call": {*Path.cwd().iterdir()} - present, "failure": call.code, "kill": False}[what]:
+        for session in TEXT_IDS.findall(call.stdout.decode())[:1]:
+            (HOME / f"forgets-{session}").touch()
+
+
+@instead
+def run_in_copy(call: WrappedCall) -> None:
+    """Run in a copy of the home, and then put the session back, over what another call has put there."""
+    copy = HOME.with_name(f"copy-{uuid.uuid4()}")
+    shutil.copytree(HOME, copy)
+    os.environ["CODEX_HOME"] = str(copy)
+    call.run()
+    (HOME / "sessions").mkdir(exist_ok=True)
+    for session in TEXT_IDS.findall(call.stdout.decode())[:1]:
+        shutil.copy(copy / "sessions" / f"{session}.json", HOME / "sessions")
 
 
 @instead

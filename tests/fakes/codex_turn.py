@@ -10,7 +10,7 @@ installations and the store:
 
 - session id: `renames-id`, `session-id=stderr`, `id-is-a-flag`
 - resume: `forgets`, `changes-session`, `session=lost`, `resumes-the-dead`, `hangs-on-the-dead`, `forgets-the-second`,
-  `moves-store` (where older releases don't look), `loses-model`
+  `moves-store` (where older releases don't look), `loses-model`, `shares-sessions` (takes two resumes at once)
 - output: `banner`, `unknown`, `prints-raw` (the model's text in addition to the event)
 - prompt: `reads-stdin` (to its end, in any case)
 - exit: `exit-code=1`, `hang=after`, `child=hidden` (its pid goes to `orphans`), `meets-tester` (writes its pid to the
@@ -93,6 +93,7 @@ def turn(options: dict[str, str], asked: str | None, prompt: str) -> int:
             signal.pause()
         sys.exit("Error: thread/resume failed: no such session")
     session, said, history = session_of(asked)
+    lock(session)
     history.append(prompt)
     if "loses-model" in FAULTS and asked:
         options["--model"] = "default"
@@ -117,6 +118,19 @@ def session_of(asked: str | None) -> tuple[str, str, list[str]]:
     kept = store(session).exists() and "forgets" not in FAULTS
     history = json.loads(store(session).read_text()) if kept else []
     return session, said, history[1:] if "forgets-the-second" in FAULTS and len(history) > 1 else history
+
+
+def lock(session: str) -> None:
+    """Keep the session to this process until it ends, however it does."""
+    import fcntl
+
+    if "shares-sessions" in FAULTS:
+        return
+    held = os.open(HOME / "sessions" / f"{session}.lock", os.O_WRONLY | os.O_CREAT)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"Error: thread/resume failed: thread {session} already has an active writer")
 
 
 def new_id() -> str:
@@ -239,6 +253,8 @@ def act(options: dict[str, str], call: "Any") -> str:
     if code:
         return f"exit code {code}"
     file = Path(command.split()[-1]).resolve()
+    if command.startswith("cat "):
+        return file.read_text() if file.exists() else "no such file"
     if not file.is_relative_to(writable(options)):
         return "rejected by the sandbox"
     if command.startswith("touch ") or ">" in command:

@@ -59,6 +59,7 @@ from turngate_probes.clauses import (  # noqa: F401 - importing them registers t
     prompt,
     resume,
     server,
+    session,
     settings,
     sticky,
     stream,

@@ -14,8 +14,8 @@ _FETCHES = "no model traffic: install what it fetches before a turn, or turn the
 
 @check("process.clean-exit", EVERYTHING)
 def clean_exit(observed: Observations) -> Finding:
-    """The engine exited soon after the terminal event of each turn, and left no process running."""
-    watched = [turn for turn in observed.turns.values() if turn.requests is not None]
+    """The engine exited soon after the terminal event of each turn, and left nothing running, unless it was killed."""
+    watched = [turn for turn in observed.turns.values() if turn.requests is not None and turn.signal is None]
     if not watched and observed.turns:
         raise NotObservedError("recordings don't show which processes were left running", Reason.NO_RECORDING)
     if not watched:

@@ -17,7 +17,7 @@ from turngate.argv.interactive import check_interactive, read_options
 from turngate.contract import load
 from turngate.contract.clauses import Reason
 from turngate.contract.home_and_workspace import ToolUse
-from turngate_probes.harness import artifacts_case, output_case, settings_cases, tool_cases
+from turngate_probes.harness import artifacts_case, output_case, session_cases, settings_cases, tool_cases
 from turngate_probes.harness.driver import ASK, FINAL, TOOL_PATIENCE, TURN_TIMEOUT, Ask, EngineDriver, ask
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Turn
@@ -352,6 +352,7 @@ CASES = (
     Case("backend-500", _one_turn(Refuse(500), fails=True, hang="hang-500"), 1, waits=True),
     Case("backend-cut", _one_turn(Cut(), fails=True, hang="hang-cut"), 1, waits=True),
     Case("backend-401", _one_turn(Refuse(401), fails=True, hang="hang-401"), 1, waits=True),
+    Case("disturbed", session_cases.disturbed, session_cases.disturbed_turns, waits=True),
     Case("static", _static, 0, level="static"),
     Case("main", _main, 6, opens=True),
     Case("bad-handles", _bad_handles, 3),
@@ -368,6 +369,7 @@ CASES = (
     Case("any-settings", output_case.any_settings, output_case.any_settings_turns),
     Case("file-marks", settings_cases.file_marks, settings_cases.file_marks_turns),
     Case("sandbox", tool_cases.sandboxed, tool_cases.sandboxed_turns),
+    Case("at-once", session_cases.at_once, 6),
     Case("tool-call", _tool_call, 3),
 )
 # for levels without another plain turn; no clause reads it
@@ -405,9 +407,9 @@ RECORDED_ONLY = (
 _CALLED_ONCE = Case("tool-call", _called_once, 1)
 # what a pipe loses is not in its recording
 _LARGE_PROMPT = Case("large-prompt", _large_prompt, 1)
-# streams do not show which programs were started
+# streams do not show which programs were started, and those of a killed turn depend on the moment
 _SURROUNDED = ("canaries", "own-settings", "workspace", "artifacts", "file-marks", "asked-model", "any-settings")
-_NOT_RECORDED = ("ends-once", *_SURROUNDED)
+_NOT_RECORDED = ("ends-once", "disturbed", "at-once", *_SURROUNDED)
 _REDUCED = (_CALLED_ONCE, _LARGE_PROMPT)
 RECORDED = (
     *(case for case in CASES if case.name not in (*_NOT_RECORDED, *(case.name for case in _REDUCED))),

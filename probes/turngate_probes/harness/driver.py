@@ -1,7 +1,8 @@
 """Runs the turns of one case on a real engine, and reports the observations.
 
-Some turns are disturbed at the first request of their engine: by a signal, or by a deadline that starts there. How long
-the turns of a release take to their first request bounds what a slow machine may take to start and to exit.
+Some turns are disturbed: by a deadline that starts at the first request of their engine, or by a signal, at that
+request, when the engine carries out a tool call, or at the terminal event. How long the turns of a release take to
+their first request bounds what a slow machine may take to start and to exit.
 """
 
 import os
@@ -10,11 +11,12 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from signal import Signals
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
@@ -54,12 +56,17 @@ QUESTION = """{"outcome": "ask_user", "interaction": {"kind": "choose_one", "pro
 ANSWER = '{"outcome": "final", "final_data": {"colour": "blue"}}'
 ASK, FINAL = Text(QUESTION), Text(ANSWER)
 HELPER_SECONDS = 3.0  # unless the turn ends before
+MEETING = 60.0  # seconds that a request waits at most for those of the turns beside it
+HELD = "held"  # a file of the workspace, whose reader waits
 TOOL_PATIENCE = 45.0  # seconds after the first request, for a turn in which the model asks for a tool
 _BUSY_AFTER, _BUSY = 2**12, 1.0  # bytes that a slow caller reads, and the seconds for which it then reads no more
 
 
+Moment = Literal["request", "call", "end"]
+
+
 class TurnInterruption:
-    """Acts at the first request of a turn: signals the engine's process group as a terminal does, and starts a clock.
+    """Starts a clock at the first request of a turn, and signals the engine's process group as a terminal does.
 
     `give_up` is called after `patience` seconds, unless the turn is over by then. With `startup`, the seconds that the
     engine may take to its first request, it is also called if that time and then `patience` pass without a request.
@@ -72,9 +79,10 @@ class TurnInterruption:
         patience: float | None,
         give_up: Callable[[], None],
         startup: Callable[[], float] | None = None,
+        moment: Moment = "request",
     ) -> None:
-        """Send signal `number` (None: none), and wait `patience` seconds (None: forever)."""
-        self._number, self._pid, self._began = number, 0, 0.0
+        """Send signal `number` (None: none) at that moment, and wait `patience` seconds (None: forever)."""
+        self._number, self._moment, self._pid, self._began = number, moment, 0, 0.0
         self._patience, self._give_up, self._startup = patience, give_up, startup
         self._started, self._lock = threading.Event(), threading.Lock()
         self._requested, self._is_over = False, threading.Event()
@@ -86,17 +94,22 @@ class TurnInterruption:
         self._started.set()
         self._await_request()
 
-    def requested(self, _request: object = None) -> None:
-        """Act, the first time this is called."""
+    def requested(self, *, with_prompt: bool = True) -> None:
+        """Act, the first time this is called; the signal is sent at the first request that has the prompt."""
         with self._lock:
-            if self._requested:
-                return
-            self._requested = True
-            if self._patience is not None:
+            if self._patience is not None and not self._requested:
                 self._start_timer(self._patience, self._give_up)
-        if self._number is not None and self._started.wait(_STARTED_WITHIN):
-            with suppress(OSError):
-                os.killpg(self._pid, self._number)
+            self._requested = True
+        if with_prompt and not self._is_over.is_set():
+            self.strike("request")
+
+    def strike(self, moment: Moment) -> None:
+        """Send the signal, once, if it is for this moment."""
+        if moment != self._moment or self._number is None or not self._started.wait(_STARTED_WITHIN):
+            return
+        number, self._number = self._number, None
+        with suppress(OSError):
+            os.killpg(self._pid, number)
 
     def over(self) -> None:
         """Stop the clock."""
@@ -233,12 +246,13 @@ class Ask(Struct, frozen=True):
 
     `via` forces the prompt's channel; `patience` is the turn's deadline in seconds after its first request, and `hangs`
     says that the contract declares that the turn misses it. The model asks for `tool` before it replies; `offline` says
-    that the turn can't reach its model, and is stopped once it has tried to reach `vendor`, or a stranger; at the first
-    request `signal` is sent to the engine's process group. `options` are a caller's, besides those of every turn. The
-    engine may write below `artifacts`; then the model makes the `writes`, one after the other, before it replies.
-    The model also makes the `ongoing` calls before it replies, and `calls`, each once. `instructions` is the text of
-    the workspace's instruction file, `model` the one to ask for. `users` are the settings in the user's home.
-    `slow_pipe`: the output is read slowly and from a pipe, also where the contract has it read from a file.
+    that the turn can't reach its model, and is stopped once it has tried to reach `vendor`, or a stranger; `signal` is
+    sent to the engine's process group at its `moment`: at the first request with the prompt, when a tool call reads
+    HELD, or at the terminal event. `options` are a caller's, besides those of every turn. The engine may write below
+    `artifacts`; then the model makes the `writes`, one after the other, before it replies. The model also makes the
+    `ongoing` calls before it replies, and `calls`, each once. `instructions` is the text of the workspace's instruction
+    file, `model` the one to ask for. `users` are the settings in the user's home. `slow_pipe`: the output is read
+    slowly and from a pipe, also where the contract has it read from a file.
     """
 
     prompt: str
@@ -255,6 +269,7 @@ class Ask(Struct, frozen=True):
     offline: bool = False
     vendor: frozenset[str] = frozenset()
     signal: Signals | None = None
+    moment: Moment = "request"
     options: tuple[str, ...] = ()
     artifacts: Path | None = None
     writes: tuple[Write, ...] = ()
@@ -282,11 +297,54 @@ class Ask(Struct, frozen=True):
         return waits or not isinstance(self.reply, Text)
 
 
+class Meeting:
+    """Turns that run at the same time: each request waits until all of them have made one, or have ended.
+
+    Their requests are told apart by the nonces of their prompts. Safe for threads.
+    """
+
+    def __init__(self, asked: Iterable[Ask], before: int) -> None:
+        """Expect these turns at a backend that has had `before` requests."""
+        self.asked, self.before = tuple(asked), before
+        self._awaited, self._changed = {ask.nonce for ask in self.asked}, threading.Condition()
+
+    def requested(self, exchange: Exchange) -> None:
+        """Take a request, and wait for those of the other turns; not for ever, since one may wait for another's end."""
+        with self._changed:
+            self._awaited.difference_update(exchange.nonces)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._awaited, MEETING)
+
+    def ended(self, ask: Ask) -> None:
+        """Take the end of a turn."""
+        with self._changed:
+            self._awaited.discard(ask.nonce)
+            self._changed.notify_all()
+
+    def requests_of(self, ask: Ask, exchanges: Sequence[Exchange]) -> tuple[Exchange, ...]:
+        """Return the requests that a turn may have made: not those that carry only the prompts of others."""
+        others = {other.nonce for other in self.asked} - {ask.nonce}
+        return tuple(
+            exchange
+            for exchange in exchanges[self.before :]
+            if ask.nonce in exchange.nonces or others.isdisjoint(exchange.nonces)
+        )
+
+
+class Meant(Struct, frozen=True):
+    """A turn to run: its step, the session to resume, and its input; `opens` says that it is a first turn."""
+
+    step: str
+    session: str | None
+    ask: Ask
+    opens: bool = False
+
+
 class EngineDriver(Struct, frozen=True):
     """The engine, sandbox and observer of one case.
 
     `slot` limits how many engines work at once; what it yields frees the slot early. `startups` are those of the
-    release.
+    release. `meeting` is that of the turns that run beside each other now.
     """
 
     case: str
@@ -298,6 +356,7 @@ class EngineDriver(Struct, frozen=True):
     note: Callable[[Observation], None]
     first: FirstTurn | None = None
     startups: Startups = field(default_factory=Startups)
+    meeting: Meeting | None = None
 
     def start(self, step: str, ask: Ask) -> Turn:
         """Run a first turn."""
@@ -332,6 +391,25 @@ class EngineDriver(Struct, frozen=True):
             artifacts=ask.artifacts,
         )
         return self._turn(step, ask, built, session)
+
+    def at_once(self, *meant: Meant) -> list[Turn]:
+        """Run turns at the same time, in one slot, so that none waits for a slot while others wait for it."""
+        backend = self.sandbox.backend
+        backend.script(*(StubRule(each.ask.reply, contains=each.ask.nonce) for each in meant))
+        meeting = Meeting((each.ask for each in meant), len(backend.exchanges()))
+        backend.on_exchange(meeting.requested)
+        driver = replace(self, slot=lambda: nullcontext(lambda: None), meeting=meeting)
+
+        def play(each: Meant) -> Turn:
+            try:
+                if each.opens:
+                    return driver.start(each.step, each.ask)
+                return driver.resume(each.step, each.session, each.ask)
+            finally:
+                meeting.ended(each.ask)
+
+        with self.slot(), ThreadPoolExecutor(len(meant), thread_name_prefix="at-once") as pool:
+            return list(pool.map(play, meant))
 
     def page(self, step: str, arguments: Sequence[str]) -> CommandOutput:
         """Run a plain command, such as `--help`."""
@@ -394,11 +472,8 @@ class EngineDriver(Struct, frozen=True):
         if ask.slow_pipe:
             request = structs.replace(request, stdout_file=False)
         backend = self.sandbox.backend
-        called = [StubRule(self.call_of(ask.tool), after_tool_result=False)] if ask.tool else []
-        called += [StubRule(write.call, offers_tools=True, times=1) for write in ask.writes]
-        called += [self._rule_of(call, ask.nonce) for call in ask.ongoing]
-        called += [StubRule(call, ask.nonce, offers_tools=True, times=1) for call in ask.calls]
-        backend.script(*called, StubRule(ask.reply))
+        if self.meeting is None:
+            self._script(ask)
         before = len(backend.exchanges())
         workspace = WatchedFolder(cwd)
         if ask.ongoing:
@@ -416,8 +491,10 @@ class EngineDriver(Struct, frozen=True):
             resumed=resumed,
             ended=done.ended,
         )
+        exchanges = backend.exchanges()
+        made = self.meeting.requests_of(ask, exchanges) if self.meeting else exchanges[before:]
         # requests to the user's own model are not observed
-        requests = None if self.sandbox.account is not None else backend.exchanges()[before:]
+        requests = None if self.sandbox.account is not None else made
         started, stranger = self.sandbox.started(), self.sandbox.stranger
         effects = None if stranger is None else stranger.effects(requests or (), started or ())
         turn = Turn(
@@ -462,6 +539,14 @@ class EngineDriver(Struct, frozen=True):
             self.first.check()
         return turn
 
+    def _script(self, ask: Ask) -> None:
+        """Let the model make the calls of a turn, and then reply."""
+        called = [StubRule(self.call_of(ask.tool), after_tool_result=False)] if ask.tool else []
+        called += [StubRule(write.call, offers_tools=True, times=1) for write in ask.writes]
+        called += [self._rule_of(call, ask.nonce) for call in ask.ongoing]
+        called += [StubRule(call, ask.nonce, offers_tools=True, times=1) for call in ask.calls]
+        self.sandbox.backend.script(*called, StubRule(ask.reply))
+
     def _first_check(self, request: ProcessRequest, ask: Ask, cwd: Path) -> FirstTurnCheck:
         """Return what checks the first turn of all cases."""
         assert self.first is not None  # noqa: S101 - only a case that opens the others has it
@@ -489,13 +574,15 @@ class EngineDriver(Struct, frozen=True):
         sandbox, patience = self.sandbox, ask.patience
         quiet = ask.stdin_open or ask.offline or sandbox.model_url != sandbox.backend.url
         limit = patience + STARTUP_ALLOWANCE if patience is not None and quiet else TURN_TIMEOUT
+        limit += MEETING if self.meeting else 0.0
         startup = partial(self.startups.allowance, STARTUP_ALLOWANCE) if ask.hangs else None
         caller = SlowCaller(self.contract.final.stream, max(_BUSY, self.startups.slowest()) if ask.slow_pipe else 0.0)
         with (
             self.slot() as free_slot,
             self.interrupt.scope() as stop,
-            TurnInterruption(ask.signal, patience, stop.set, startup) as mid_turn,
+            TurnInterruption(ask.signal, patience, stop.set, startup, ask.moment) as mid_turn,
             self.startups.observing(mid_turn),
+            _held(request.cwd / HELD, mid_turn, ask.moment),
         ):
 
             def received(stream: str, chunk: bytes) -> bool:
@@ -504,6 +591,7 @@ class EngineDriver(Struct, frozen=True):
                 caller.received(stream, chunk)
                 if reader.over:
                     mid_turn.over()
+                    mid_turn.strike("end")
                 return reader.over
 
             def started(pid: int) -> None:
@@ -520,16 +608,22 @@ class EngineDriver(Struct, frozen=True):
                 self.startups.called(mid_turn)
                 if ask.mostly_waits:
                     free_slot()
-                mid_turn.requested(exchange)
+                mid_turn.requested(with_prompt=ask.nonce in exchange.nonces)
                 mid_turn.wait_until_over(ask.seconds_of_helper(exchange))
 
-            sandbox.backend.on_exchange(requested)
+            sandbox.backend.on_exchange(self._own(ask, requested))
             if check:
                 sandbox.backend.on_exchange(partial(check.requested, stop=stop.set))
             self._stop_when_offline(ask, stop)
             request = structs.replace(request, timeout=limit)
             done = run(request, stop=stop, on_output=received, on_start=started, slow_exit=self.startups.slowest)
         return self._proven(done)
+
+    def _own(self, ask: Ask, requested: Callable[[Exchange], None]) -> Callable[[Exchange], None]:
+        """Return what takes only the requests of this turn, if others run beside it."""
+        if self.meeting is None:
+            return requested
+        return lambda exchange: requested(exchange) if ask.nonce in exchange.nonces else None
 
     def _stop_when_offline(self, ask: Ask, stop: Stop) -> None:
         """Stop a turn that can't reach its model once it has tried to, or has reached a stranger."""
@@ -557,6 +651,34 @@ def _instructed(ask: Ask, requests: Iterable[Exchange] | None) -> bool | None:
     if not ask.instructions or requests is None:
         return None
     return any(ask.nonce in request.nonces and ask.instructions.encode() in request.body for request in requests)
+
+
+@contextmanager
+def _held(file: Path, mid_turn: TurnInterruption, moment: Moment) -> Iterator[None]:
+    """Make a file whose reader waits, and send the signal of a turn once there is one, if that is its moment."""
+    if moment != "call":
+        yield
+        return
+    over = threading.Event()
+
+    def wait() -> None:
+        writer = os.open(file, os.O_WRONLY)  # waits for a reader
+        if not over.is_set():
+            mid_turn.strike("call")
+        os.close(writer)
+
+    os.mkfifo(file)
+    waiting = threading.Thread(target=wait, name="held", daemon=True)
+    waiting.start()
+    try:
+        yield
+    finally:
+        over.set()
+        while waiting.is_alive():
+            reader = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+            waiting.join(0.1)
+            os.close(reader)
+        file.unlink()
 
 
 def _written(writes: Iterable[Write]) -> tuple[str, ...]:

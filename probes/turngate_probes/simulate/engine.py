@@ -35,7 +35,7 @@ from turngate_probes.simulate.printing import fill, rendered
 from turngate_probes.simulate.sticky import tool_calls
 from turngate_probes.simulate.sticky.process_start import ProcessStart
 from turngate_probes.simulate.sticky.process_start import read as read_start
-from turngate_probes.simulate.store import SimulatedSession, store
+from turngate_probes.simulate.store import SimulatedSession, held, store
 
 _STDIN = Path("/dev/stdin")
 DEFAULT_MODEL = "default-model"
@@ -152,6 +152,20 @@ class HeadlessCall:
         handle = handle or chosen
         if handle is None:
             return self._turn(self._fresh())
+        with held(self.world.env, handle) as is_free:
+            if is_free or self._accepts_both():
+                return self._resume(handle)
+            self.slots |= {"handle": handle, "error": f"the session {handle} is in use"}
+            self.facts |= {"dead"}
+            return self._end(self.simulation.nonexistent_id or self.simulation.failed)
+
+    def _accepts_both(self) -> bool:
+        """Return whether the engine accepts a resume while another one of the session runs."""
+        declared = self._symptom("session.at-once") == "message-lost"
+        return declared or self.world.faults_in(0, self.prompt).accepts_both
+
+    def _resume(self, handle: str) -> int:
+        """Run the turn in a session, unless that can't be resumed."""
         self.facts = self.facts - {"start"} | {"resume"}
         existing = self._find(handle)
         trouble, symptom = self._trouble(handle, existing)
@@ -202,12 +216,16 @@ class HeadlessCall:
         named = settings_effects.files_named(self.contract, self.prompt, self.world.env, self.world.cwd)
         session.messages.append({"role": "user", "content": self.prompt + named})
         self.slots["turn"] = sum(message["role"] == "user" for message in session.messages)
+        if session.left == "call" and self._symptom("resume.after-tool-call") == "repeated-result":
+            result = next(message for message in reversed(session.messages) if message["role"] == "tool")
+            session.messages.insert(session.messages.index(result), result)
         faults = self.world.faults_in(self.slots["turn"], self.prompt)
-        if faults.forgets:
+        if faults.forgets or (session.left and session.left == faults.forgets_after):
             del session.messages[:-1]
         if faults.keeps_turns:
             said = [i for i, message in enumerate(session.messages) if message["role"] == "user"]
             del session.messages[: said[-faults.keeps_turns :][0]]
+        session.left = "kill"  # until it ends otherwise
         self.store.keep(session)
         try:
             return self._answer(session)
@@ -242,10 +260,13 @@ class HeadlessCall:
         """Ask the model, and save what it says; return how that failed."""
         answer = self._ask(session.messages)
         if isinstance(answer, Failed):
+            session.left = "failure"
+            self.store.keep(session)
             return answer
         self._respond()
         self.slots["text"] = text = answer if isinstance(answer, str) else ""
         session.messages.append({"role": "assistant", "content": text})
+        session.left = "call" if self.slots["calls"] != "0" else ""
         self.store.keep(session)
         return None
 

@@ -14,8 +14,9 @@ from msgspec.structs import asdict
 from turngate.decoding import convert
 
 Point = Literal["start", "stream", "record", "end", "session", "process", "permission", "model"]
-# what plays a fault: a call that runs one turn, a sticky process, both, or only a scenario with several calls
-Player = Literal["turn", "process", "both", "scenario"]
+# what plays a fault: a call that runs one turn, several such calls of a session, a sticky process, a call or a process,
+# or only a scenario with several calls
+Player = Literal["turn", "turns", "process", "both", "scenario"]
 
 LEFT_ALONE = ("orphan", "hidden")
 _ExitCode = Annotated[int, Meta(ge=0, le=255)]
@@ -104,6 +105,17 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     keeps_turns: Annotated[int, _at("session", "turn", "sends the model only so many of its last turns", 0)] = 0
     ignores_instructions: Annotated[
         bool, _at("session", "turn", "sends the model nothing of the instruction file in the workspace")
+    ] = False
+    forgets_after: Annotated[
+        Literal["call", "failure", "kill"] | None,
+        _at(
+            "session",
+            "turns",
+            "sends the model no earlier turns after a tool call, a failure of the model, or a kill",
+        ),
+    ] = None
+    accepts_both: Annotated[
+        bool, _at("session", "turns", "accepts two resumes of a session at once, and keeps the message of only one")
     ] = False
     dies_in_turn: Annotated[bool, _at("process", "process", "exits during its first turn")] = False
     dies_after_turn: Annotated[bool, _at("process", "process", "exits once its first turn has ended")] = False

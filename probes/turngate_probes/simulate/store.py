@@ -1,11 +1,12 @@
 """Sessions on disk, at the location of the contract's store, in turngate's own format."""
 
+import fcntl
 import json
 import re
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from glob import escape, glob
 from pathlib import Path
 from typing import Any
@@ -18,19 +19,22 @@ from turngate.contract.session_ids import filled, folder_word, slots
 from turngate.files import write_atomically
 
 _QUERY = re.compile(r"SELECT 1 FROM (?P<table>\w+) WHERE (?P<key>\w+) = \?")
+_LOCKS = ".turngate-simulated/locks"  # below the home
 _ELSEWHERE = "{HOME}/.turngate-simulated/sessions/{handle}.jsonl"
 
 
 class SimulatedSession(Struct):
     """A conversation: where and when (seconds since the epoch) it started, and its messages.
 
-    `reopened` says that it was resumed in a later clock minute than it began in.
+    `reopened` says that it was resumed in a later clock minute than it began in; `left` says how its last turn left it:
+    after a tool `call`, a `failure` of the model, a `kill`, which a turn overwrites when it ends, or otherwise (empty).
     """
 
     handle: str
     cwd: str
     began_at: float
     reopened: bool = False
+    left: str = ""
     messages: list[Mapping[str, Any]] = []
 
 
@@ -73,6 +77,23 @@ def store(contract: EngineContract, env: Mapping[str, str], cwd: str) -> Simulat
         hint = "write it as SELECT 1 FROM table WHERE key = ?"
         raise ContractError("the simulator can't make a table for this query", path="$.store", hint=hint)
     return _Table(Path(filled(check.file, places)), match["table"], match["key"])
+
+
+@contextmanager
+def held(env: Mapping[str, str], handle: str) -> Iterator[bool]:
+    """Keep a session to this process while the block runs; False if another one has it."""
+    if "HOME" not in env:
+        yield True
+        return
+    folder = Path(env["HOME"], _LOCKS)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{zlib.crc32(handle.encode()):08x}").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 class _Files(SimulatedStore):

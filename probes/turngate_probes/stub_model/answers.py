@@ -25,6 +25,7 @@ from turngate_probes.stub_model.protocol import (
     ReplyRules,
     Text,
     ToolCall,
+    ToolIds,
     WireProtocol,
     encode,
     is_forced,
@@ -67,6 +68,8 @@ class Exchange(Struct, frozen=True):
         size: bytes of the body as sent, content-encoding undone; None if a recording does not say.
         peer: the local port from which it came; 0 if a recording does not say.
         headers: its headers, by lower-case name; empty if a recording does not say.
+        unpaired: the calls of tools that have no result, and the results that no call asks for, or that came before;
+            empty if a recording does not say.
     """
 
     at: float
@@ -82,6 +85,7 @@ class Exchange(Struct, frozen=True):
     size: int | None = 0
     peer: int = 0
     headers: Mapping[str, str] = field(default_factory=dict)
+    unpaired: ToolIds = ToolIds()
 
     @property
     def may_call(self) -> bool:
@@ -226,7 +230,14 @@ def _generate(request: Exchange, route: Route, script: ReplyRules) -> tuple[Exch
     prompted = wire.read(document)
     reply, answer = _answer(wire, script.choose(document, prompted), document)
     model = document.get("model") if isinstance(document.get("model"), str) else None
-    request = replace(request, model=model, user_texts=prompted.user_texts, tools=prompted.tools, reply=reply)
+    request = replace(
+        request,
+        model=model,
+        user_texts=prompted.user_texts,
+        tools=prompted.tools,
+        reply=reply,
+        unpaired=prompted.unpaired,
+    )
     return request, answer
 
 

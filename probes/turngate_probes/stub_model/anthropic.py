@@ -3,7 +3,17 @@
 from collections.abc import Iterator
 from http import HTTPStatus
 
-from turngate_probes.stub_model.protocol import OUTPUT_TOKENS, Event, Json, ModelAnswer, WireProtocol, new_id, objects
+from turngate_probes.stub_model.protocol import (
+    OUTPUT_TOKENS,
+    Event,
+    Json,
+    ModelAnswer,
+    ToolIds,
+    WireProtocol,
+    ids_at,
+    new_id,
+    objects,
+)
 
 _ERRORS = {
     401: "authentication_error",
@@ -24,6 +34,12 @@ def _kind(message: Json) -> str | None:
 
 def _usage(answer: ModelAnswer) -> Json:
     return {"input_tokens": answer.tokens, "output_tokens": OUTPUT_TOKENS}
+
+
+def _tool_ids(message: Json) -> ToolIds:
+    parts = objects(message.get("content"))
+    calls = ids_at("id", (part for part in parts if part.get("type") == "tool_use"))
+    return ToolIds(calls, ids_at("tool_use_id", parts))
 
 
 def _message(answer: ModelAnswer, *content: Json, stop_reason: str | None = None) -> Json:
@@ -85,4 +101,4 @@ def _models(model: Json) -> Json:
     return {"data": [model], "has_more": False, "first_id": model["id"], "last_id": model["id"]}
 
 
-WIRE = WireProtocol("anthropic", _kind, _whole, _events, _refusal, _model, _models)
+WIRE = WireProtocol("anthropic", _kind, _tool_ids, _whole, _events, _refusal, _model, _models)

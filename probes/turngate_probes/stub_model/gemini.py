@@ -5,7 +5,16 @@ A stream always comes as server-sent events, as `alt=sse` asks for it.
 
 from collections.abc import Iterator
 
-from turngate_probes.stub_model.protocol import OUTPUT_TOKENS, Event, Json, ModelAnswer, WireProtocol, name_of, objects
+from turngate_probes.stub_model.protocol import (
+    OUTPUT_TOKENS,
+    Event,
+    Json,
+    ModelAnswer,
+    ToolIds,
+    WireProtocol,
+    name_of,
+    objects,
+)
 
 _STATUSES = {
     400: "INVALID_ARGUMENT",
@@ -17,6 +26,7 @@ _STATUSES = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
+_PAIRED = ("functionCall", "functionResponse")
 
 
 def _names(tool: Json) -> Iterator[str]:
@@ -33,6 +43,13 @@ def _kind(content: Json) -> str | None:
     if content.get("role") == "model":
         return "model"
     return "result" if any("functionResponse" in part for part in objects(content.get("parts"))) else None
+
+
+def _tool_ids(content: Json) -> ToolIds:
+    """Return the ids of calls, or else the names of their functions: the vendor asks for no ids."""
+    parts = objects(content.get("parts"))
+    calls, results = ([part[key] for part in parts if isinstance(part.get(key), dict)] for key in _PAIRED)
+    return ToolIds(*(tuple(str(each.get("id") or each.get("name")) for each in used) for used in (calls, results)))
 
 
 def _document(answer: ModelAnswer, text: str, **ended: str) -> Json:
@@ -71,6 +88,7 @@ def _models(model: Json) -> Json:
 WIRE = WireProtocol(
     "gemini",
     _kind,
+    _tool_ids,
     _whole,
     _events,
     _refusal,

@@ -4,7 +4,18 @@ import time
 from collections.abc import Iterator
 from http import HTTPStatus
 
-from turngate_probes.stub_model.protocol import OUTPUT_TOKENS, Event, Json, ModelAnswer, WireProtocol, name_of, new_id
+from turngate_probes.stub_model.protocol import (
+    OUTPUT_TOKENS,
+    Event,
+    Json,
+    ModelAnswer,
+    ToolIds,
+    WireProtocol,
+    ids_at,
+    name_of,
+    new_id,
+    objects,
+)
 
 _ERROR_KINDS = {
     401: ("invalid_request_error", "invalid_api_key"),
@@ -33,6 +44,10 @@ def models(model: Json) -> Json:
 
 def _kind(message: Json) -> str | None:
     return _KINDS.get(str(message.get("role")))
+
+
+def _tool_ids(message: Json) -> ToolIds:
+    return ToolIds(ids_at("id", objects(message.get("tool_calls"))), ids_at("tool_call_id", (message,)))
 
 
 def _names(tool: Json) -> tuple[str, ...]:
@@ -95,4 +110,4 @@ def _deltas(answer: ModelAnswer) -> Iterator[Json]:
     yield {"tool_calls": [{"index": 0, kind: {key: text}}]}
 
 
-WIRE = WireProtocol("openai.chat", _kind, _whole, _events, refusal, model, models, _names)
+WIRE = WireProtocol("openai.chat", _kind, _tool_ids, _whole, _events, refusal, model, models, _names)

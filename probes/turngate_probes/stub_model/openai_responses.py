@@ -10,7 +10,9 @@ from turngate_probes.stub_model.protocol import (
     Event,
     Json,
     ModelAnswer,
+    ToolIds,
     WireProtocol,
+    ids_at,
     name_of,
     new_id,
     objects,
@@ -46,6 +48,12 @@ def _kind(item: Json) -> str | None:
     if kind.endswith("_output"):
         return "result"
     return "model" if item.get("role") == "assistant" or kind.endswith("_call") else None
+
+
+def _tool_ids(item: Json) -> ToolIds:
+    """Return the id of a call that the engine carries out; those of the vendor's own tools have none."""
+    ids, kind = ids_at("call_id", (item,)), str(item.get("type", ""))
+    return ToolIds(ids if kind.endswith("_call") else (), ids if kind.endswith("_output") else ())
 
 
 def _item(answer: ModelAnswer) -> Json:
@@ -139,6 +147,7 @@ def _text_events(item: Json, answer: ModelAnswer) -> Iterator[tuple[str, Json]]:
 WIRE = WireProtocol(
     "openai.responses",
     _kind,
+    _tool_ids,
     _whole,
     _events,
     openai_chat.refusal,

@@ -14,6 +14,13 @@ Json: TypeAlias = Mapping[str, Any]
 Event: TypeAlias = tuple[str | None, Json | str]  # an event of a stream: its name, if it has one, and its data
 
 
+class ToolIds(Struct, frozen=True):
+    """The ids of the tool calls in a message, and of the calls whose results are in it."""
+
+    calls: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+
+
 class ModelPrompt(Struct, frozen=True):
     """The parts of a request that rules and journal use.
 
@@ -22,11 +29,13 @@ class ModelPrompt(Struct, frozen=True):
         tools: the names of the tools that the model was offered; the type of those that have no name. A tool that
             takes a program is followed by the tools that its description declares for it.
         after_tool_result: a tool's result follows the last message of the model.
+        unpaired: the calls of tools that have no result, and the results that no call asks for, or that came before.
     """
 
     user_texts: tuple[str, ...]
     tools: tuple[str, ...]
     after_tool_result: bool
+    unpaired: ToolIds = ToolIds()
 
 
 class ModelAnswer(Struct, frozen=True):
@@ -78,6 +87,11 @@ def texts(content: object) -> tuple[str, ...]:
     return tuple(item["text"] for item in objects(content) if isinstance(item.get("text"), str))
 
 
+def ids_at(key: str, parts: Iterable[Json]) -> tuple[str, ...]:
+    """Return the texts under a key of the parts that have one."""
+    return tuple(part[key] for part in parts if isinstance(part.get(key), str))
+
+
 def name_of(tool: Json) -> tuple[str, ...]:
     """Return the name of a tool, else its type; empty if it has neither."""
     name = tool.get("name") or tool.get("type")
@@ -89,6 +103,7 @@ class WireProtocol(Struct, frozen=True):
 
     Attributes:
         name: its name in the journal.
+        tool_ids: those of a message.
         kind: whether a message is what the "model" said, a tool's "result", or None: anything else.
         whole: the answer to a request that is not streamed.
         events: the answer to a streamed request, with the request for its options; two events or more.
@@ -103,6 +118,7 @@ class WireProtocol(Struct, frozen=True):
 
     name: str
     kind: Callable[[Json], str | None]
+    tool_ids: Callable[[Json], ToolIds]
     whole: Callable[[ModelAnswer], Json]
     events: Callable[[ModelAnswer, Json], Iterable[Event]]
     refusal: Callable[[int, str], Json]
@@ -117,14 +133,19 @@ class WireProtocol(Struct, frozen=True):
         """Return the prompt of a request, without unknown parts."""
         given = document.get(self.messages)
         user_texts, waiting, offered = list[str](), False, objects(document.get("tools"))
+        calls, results = list[str](), list[str]()
         for message in ({"role": "user", self.content: given},) if isinstance(given, str) else objects(given):
             if message.get("role", self.role) == "user":
                 user_texts += texts(message.get(self.content))
+            ids = self.tool_ids(message)
+            for result in ids.results:  # of calls with equal ids, each takes a result
+                (calls.remove if result in calls else results.append)(result)
+            calls += ids.calls
             answer = self.kind(message)
             waiting = answer == "result" or (waiting and answer != "model")
             offered = objects(message.get("tools")) or offered
         tools = tuple(dict.fromkeys(name for tool in offered for name in self.names(tool)))
-        return ModelPrompt(tuple(user_texts), tools, waiting)
+        return ModelPrompt(tuple(user_texts), tools, waiting, ToolIds(tuple(calls), tuple(results)))
 
 
 class Text(Struct, frozen=True):

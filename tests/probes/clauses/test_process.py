@@ -23,6 +23,12 @@ def test_a_process_left_running_fails() -> None:
     assert finding.detail == "left running: node watch.js"
 
 
+def test_what_a_killed_engine_leaves_is_not_its_fault() -> None:
+    """An engine that was killed can't end its processes."""
+    killed = t.turn("disturbed/killed-in-call", signal="SIGKILL", exit_code=-9, leftovers=(t.leftover("cat", "held"),))
+    assert t.check("process.clean-exit", t.turn("main/first"), killed).ok
+
+
 def test_a_turn_without_a_terminal_event_shows_no_exit() -> None:
     """Without a terminal event in any turn, the time to the exit is unknown."""
     with pytest.raises(NotObservedError, match="no turn had a terminal event"):

@@ -20,8 +20,11 @@ from turngate_probes.harness.driver import ANSWER, QUESTION, Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Observations
 
-# they try what surrounds an engine, in both modes and without guards
-SURROUNDED = ("artifacts", "own-settings", "workspace", "file-marks", "any-settings", "long-session", "sandbox")
+# they try what surrounds or disturbs an engine, in both modes and without guards
+SURROUNDED = (
+    *("artifacts", "own-settings", "workspace", "file-marks", "any-settings", "long-session", "sandbox"),
+    *("disturbed", "at-once"),
+)
 ENGINES = [load.contract(name).at() for name in load.engine_names()]
 
 

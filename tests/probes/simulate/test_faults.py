@@ -47,7 +47,7 @@ def test_plays_of_a_turn_add_up() -> None:
 
 def test_every_fault_is_in_the_docs() -> None:
     """The docs list every fault of `--fault` with the name, the value and the description in the code."""
-    page, by = PAGE.read_text("utf-8"), {"turn": "turn", "process": "process", "both": "both"}
+    page, by = PAGE.read_text("utf-8"), {"turn": "turn", "turns": "turns", "process": "process", "both": "both"}
     for fault in listed():
         if fault.by in by:
             value = fault.value.replace("|", "\\|")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turngate_probes.stub_model import anthropic, gemini, openai_chat, openai_responses
-from turngate_probes.stub_model.protocol import ModelAnswer, WireProtocol, encode
+from turngate_probes.stub_model.protocol import ModelAnswer, ToolIds, WireProtocol, encode
 
 _WIRES = [openai_responses.WIRE, openai_chat.WIRE, gemini.WIRE, anthropic.WIRE]
 _PLACES = ["input", "messages", "contents", "role", "content", "parts", "text", "type"]
@@ -78,3 +78,47 @@ def test_a_program_is_the_input_of_a_custom_call(wire: WireProtocol) -> None:
         assert "arguments" not in text
     output = {"type": "custom_tool_call_output", "role": "tool", "output": "done"}
     assert wire.read({wire.messages: [output]}).after_tool_result
+
+
+_USED = {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "Bash", "input": {}}]}
+_GAVE = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "done"}]}
+_CALLED = {"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": {"name": "bash"}}]}
+_DONE = {"role": "tool", "tool_call_id": "a", "content": "done"}
+_ASKED = {"role": "model", "parts": [{"functionCall": {"name": "a", "args": {}}}]}
+_TOLD = {"role": "user", "parts": [{"functionResponse": {"name": "a", "response": {}}}]}
+_PROGRAM, _OUTPUT = (
+    {"type": f"custom_tool_call{end}", "call_id": "a", "input": "x", "output": "y"} for end in ("", "_output")
+)
+_SEARCH = {"type": "web_search_call", "id": "a"}
+
+
+@pytest.mark.parametrize(
+    "wire, call, result, document",
+    [
+        (anthropic.WIRE, _USED, _GAVE, "messages"),
+        (openai_chat.WIRE, _CALLED, _DONE, "messages"),
+        (gemini.WIRE, _ASKED, _TOLD, "contents"),
+        (openai_responses.WIRE, _PROGRAM, _OUTPUT, "input"),
+    ],
+    ids=lambda value: value.name if isinstance(value, WireProtocol) else "",
+)
+def test_calls_and_results_are_paired(
+    wire: WireProtocol, call: dict[str, Any], result: dict[str, Any], document: str
+) -> None:
+    """A call without a result after it and a result without a call are named; each of two calls needs a result."""
+    for messages, calls, results in (
+        ([call, result], (), ()),
+        ([call, result, call, result], (), ()),
+        ([call], ("a",), ()),
+        ([call, call, result], ("a",), ()),
+        ([result], (), ("a",)),
+        ([call, result, result], (), ("a",)),
+        ([result, call], ("a",), ("a",)),
+        ([call, {"role": "user", "content": "Go on."}], ("a",), ()),
+    ):
+        assert wire.read({document: messages}).unpaired == ToolIds(calls, results), messages
+
+
+def test_a_tool_of_the_vendor_needs_no_result() -> None:
+    """A call that the vendor carries out has no id for a result."""
+    assert openai_responses.WIRE.read({"input": [_SEARCH]}).unpaired == ToolIds()

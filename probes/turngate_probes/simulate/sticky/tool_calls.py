@@ -14,6 +14,7 @@ from turngate_probes.simulate.printing import Slots
 
 _CONTENT = "simulated\n"
 _ADDS, _FAILS = re.compile(r"\bexpr (\d+) \+ (\d+)"), re.compile(r"; exit (\d+)")
+_READS = re.compile(r"\bcat (?P<path>[\w./-]+)$")
 _WRITES = re.compile(r"(?:\becho (?P<text>[\w ]+?) *> *|\btouch )(?P<path>[\w./-]+)$")
 
 
@@ -35,10 +36,12 @@ def slots_of(call: Called, tool: ToolUse, cwd: str) -> Slots:
 
 
 def act(call: Called, tool: ToolUse, cwd: str, within: str | None = None) -> str | None:
-    """Write the file that a call is about, and return the error if that fails. Nothing is ever run.
+    """Write or read the file that a call is about, and return the error if that fails. Nothing is ever run.
 
-    The file must be below the directory `within`, which is the working directory if it is None.
+    A written file must be below the directory `within`, which is the working directory if it is None.
     """
+    if reads := _READS.search(call.text.rstrip("'")):
+        return _read(Path(cwd, reads["path"]))
     path, content = _file(call, tool, cwd)
     try:
         if path.is_symlink() or not real_path(path).is_relative_to(real_path(Path(within or cwd))):
@@ -60,6 +63,14 @@ def ran(call: Called, contract: EngineContract) -> str | None:
         return f"exit code 0\n{int(adds[1]) + int(adds[2])}"
     fails = _FAILS.search(call.text)
     return f"exit code {fails[1]}" if fails else None
+
+
+def _read(path: Path) -> str | None:
+    try:
+        path.read_bytes()
+    except OSError as error:
+        return f"{path.name} can't be read: {error}"
+    return None
 
 
 def changed(call: Called, arguments: Mapping[str, Any]) -> Called:

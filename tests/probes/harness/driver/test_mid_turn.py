@@ -1,5 +1,6 @@
 """Actions in the middle of a turn: giving up after a deadline, and sending a signal."""
 
+import os
 import signal
 import subprocess
 import threading
@@ -136,3 +137,33 @@ def test_a_request_after_the_turn_is_ignored() -> None:
         turn.requested()
         assert process.poll() is None
         process.kill()
+
+
+@pytest.mark.parametrize("moment", ["call", "end"])
+def test_a_signal_comes_at_its_moment_and_once(moment: driver.Moment) -> None:
+    """A signal for a later moment is sent at neither the request nor another moment, and only once."""
+    sent = list[signal.Signals]()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        TurnInterruption(signal.SIGKILL, None, lambda: None, moment=moment) as turn,
+    ):
+        patch.setattr(os, "killpg", lambda _, number: sent.append(number))
+        turn.started(4711)
+        turn.requested()
+        turn.strike("end" if moment == "call" else "call")
+        assert sent == []
+        turn.over()
+        turn.strike(moment)
+        turn.strike(moment)
+    assert sent == [signal.SIGKILL]
+
+
+def test_a_request_without_the_prompt_sends_no_signal() -> None:
+    """What an engine asks before its prompt is part of the session is not the moment for a kill."""
+    with subprocess.Popen(("/bin/sleep", "60"), start_new_session=True) as process:
+        with TurnInterruption(signal.SIGTERM, None, lambda: None) as turn:
+            turn.started(process.pid)
+            turn.requested(with_prompt=False)
+            assert process.poll() is None
+            turn.requested()
+        assert process.wait(60) == -signal.SIGTERM

@@ -1,7 +1,8 @@
 import json
+from collections.abc import Callable
 from itertools import repeat
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import pytest
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from tests.probes.simulate.played import (
     Unclosed,
     at_known_release,
     every_simulation,
+    hang,
     simulated,
 )
 from tests.tables import each
@@ -20,9 +22,10 @@ from turngate.contract import load
 from turngate.contract.engine_contract import Deviation, EngineContract
 from turngate.model import Mode
 from turngate_probes.harness.cases import MALFORMED
-from turngate_probes.simulate.backend import OFFERED, Called, Failed, Stopped
+from turngate_probes.simulate.backend import OFFERED, Answer, Called, Failed, Stopped
 from turngate_probes.simulate.faults import Faults
 from turngate_probes.simulate.misbehaviour import OWN_PROMPT
+from turngate_probes.simulate.store import held
 
 MINUTE = 60.0
 # the deviations that the simulator can show
@@ -33,6 +36,7 @@ SHOWN = frozenset(
     | {("resume.same-handle", "new-handle"), ("handle.unique", "only-in-home")}
     | {("resume.later-minute", "lost-after-another"), ("resume.later-minute", "lost-at-once")}
     | {("stdin.open", "hang"), ("answer.whole", "cut"), ("prompt.whole", "blanks")}
+    | {("session.at-once", "message-lost"), ("resume.after-tool-call", "repeated-result")}
     | {("process.clean-exit", "lingers"), ("instructions.reach", "not-sent")}
     | {("workspace.cannot-redirect", kind) for kind in ("address", "credentials", "system-prompt", "program")}
     | {
@@ -41,14 +45,15 @@ SHOWN = frozenset(
         for kind in ("401", "500", "away", "cut")
     }
 )
-# a simulation starts no other process, and runs no command or tool of a user; a simulated sticky process is not told
-# what to deviate in
+# a simulation starts no other process, runs no command or tool of a user, and keeps a turn before it prints its end; a
+# simulated sticky process is not told what to deviate in
 NOT_SHOWN = frozenset(
     {
         ("interactive.settings-cannot-widen", "own-tool"),
         ("network.loopback-only", "package-registry"),
         ("question.is-told", "hang"),
         ("process.clean-exit", "left-running"),
+        ("resume.after-kill", "turn-lost"),
         ("sticky.permission-allowed", "no-effect"),
         ("sticky.settings-cannot-widen", "writes"),
         ("sticky.workspace-cannot-redirect", "program"),
@@ -424,3 +429,54 @@ def test_an_engine_may_go_on_by_itself(tmp_path: Path, engine: str, told: list[s
     assert [word for word in ("one", "two") if f'"{word}"'.encode() in ran.stdout] == told
     assert len(ran.requests) == 2
     assert ran.requests[-1].messages[-1]["content"] == OWN_PROMPT
+
+
+@pytest.mark.parametrize("after", ["call", "failure", "kill"])
+def test_a_session_may_be_forgotten_after_a_turn(after: Literal["call", "failure", "kill"], tmp_path: Path) -> None:
+    """After a tool call, a failure of the model or a kill, and after nothing else, nothing of before is sent."""
+    codex = _deviating()
+    turns: dict[str, Answer | Callable[[], NoReturn]] = {
+        "call": Called("shell", "call_1", {"role": "assistant", "content": ""}),
+        "failure": Failed("500", "the model is overloaded", 500),
+        "kill": hang,
+    }
+    for kind, answer in turns.items():
+        machine = SimulatedMachine(tmp_path / kind, answers=[answer], faults=Faults(forgets_after=after))
+        first = SimulatedMachine(tmp_path / kind).start(codex)
+        machine.resume(codex, first.session(codex) or "", "second")
+        third = SimulatedMachine(tmp_path / kind, faults=machine.faults).resume(
+            codex, first.session(codex) or "", "third"
+        )
+        assert ("first" in _said(third)) is (kind != after), kind
+
+
+@pytest.mark.parametrize("accepts_both", [False, True])
+def test_a_session_that_is_in_use_is_refused(accepts_both: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    """A resume while another one runs fails without a request, unless a fault or a deviation lets it through."""
+    codex = _deviating()
+    machine = SimulatedMachine(tmp_path, faults=Faults(accepts_both=accepts_both))
+    session = machine.start(codex).session(codex) or ""
+    with held({"HOME": str(tmp_path / "home")}, session) as is_free:
+        assert is_free
+        played = machine.resume(codex, session)
+    assert (played.exit_code, len(played.requests)) == ((0, 1) if accepts_both else (1, 0))
+    assert machine.resume(codex, session).exit_code == 0
+    declared = _deviating(("session.at-once", "message-lost"))
+    with held({"HOME": str(tmp_path / "home")}, session):
+        assert machine.resume(declared, session).exit_code == 0
+
+
+def test_a_result_is_repeated_where_that_is_declared(tmp_path: Path) -> None:
+    """A release that stores a tool's result twice sends both in the next turn."""
+    codex = _deviating(("resume.after-tool-call", "repeated-result"))
+    call = Called("shell", "call_1", {"role": "assistant", "content": ""})
+    session = SimulatedMachine(tmp_path, answers=[call]).start(codex).session(codex) or ""
+    played = SimulatedMachine(tmp_path).resume(codex, session)
+    assert [message["role"] for message in played.requests[-1].messages if message["role"] != "system"] == [
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "assistant",
+        "user",
+    ]
