@@ -26,6 +26,7 @@ ALONE = (
     "without-accents",
     "from-a-cache",
     "keeps-the-last-turns",
+    "loses-the-summary",
 )
 # the turns of a case that come one after the other
 ORDER = {

@@ -32,6 +32,17 @@ class Effort(Struct, frozen=True):
     value: Text
 
 
+class Compaction(Struct, frozen=True):
+    """What makes the engine compact a conversation: it asks the model for a summary, and goes on with that.
+
+    tokens: So many tokens, as the model counts them in a request, make the conversation too long.
+    request: A part of the request for a summary that no other request has.
+    """
+
+    tokens: Annotated[int, Meta(ge=1)]
+    request: Text
+
+
 class Hermetic(Struct, frozen=True):
     """What makes a probe's engine connect only to the stub model backend.
 
@@ -52,6 +63,7 @@ class Hermetic(Struct, frozen=True):
         stopped once it has tried to reach one.
     failure_deadline: Seconds from the first request in which a turn with a failing model backend must end, for releases
         that retry longer than backend.failure-told waits.
+    compaction: Makes the engine compact a conversation by itself.
     needs: What a machine may lack, so that calls have no effect although they are allowed.
     """
 
@@ -67,4 +79,5 @@ class Hermetic(Struct, frozen=True):
     calls_through: CallingTool | None = None
     effort: Effort | None = None
     failure_deadline: Annotated[float, Meta(ge=1, le=100)] | None = None
+    compaction: Compaction | None = None
     needs: tuple[MachineNeed, ...] = ()

@@ -5,6 +5,7 @@ import re
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.checks import (
     EXCERPT,
+    SkippedError,
     another_session,
     check,
     check_carried,
@@ -134,6 +135,31 @@ def isolation(observed: Observations) -> Finding:
     silent = [turn.name for turn in (*a, *b) if turn not in evidence]
     reported = f"; not shown by {', '.join(silent)}, which sent no prompt" if silent else ""
     return passed(f"{len(evidence)} turns of two sessions{reported}", *evidence)
+
+
+@check("resume.after-compaction", "compaction")
+def after_compaction(observed: Observations) -> Finding:
+    """A session that got too long was summarized, and resumed under its id with the summary and the prompt."""
+    compaction = observed.contract.hermetic.compaction
+    if compaction is None:
+        raise SkippedError("the contract names nothing that makes this release compact a conversation")
+    again, third = observed.turn("compaction/again"), observed.turn("compaction/third")
+    for turn, where in ((again, "in the turn that got too long: "), (third, "in the next turn: ")):
+        fail_if(not went_well(turn), f"{where}{how_it_ended(turn)}", turn, symptom="refused")
+        fail_if(not turn.reading.ended, f"{where}no terminal event", turn, symptom="framing")
+        wrong = [*turn.reading.framing[:1], *([turn.reading.handle.detail] if turn.reading.handle.problem else [])]
+        fail_if(wrong, f"{where}{', '.join(wrong)}", turn, symptom="framing")
+        another = f"{where}resumed {turn.resumed}, but reported {turn.session}"
+        fail_if(turn.session != turn.resumed, another, turn, symptom="new-handle")
+    asked = [turn for turn in (again, third) if any(request.reply == "summary" for request in turn.watched)]
+    silent = f"the model counted {compaction.tokens} tokens, but no request asked it for a summary"
+    fail_if(not asked, silent, again, third, symptom="not-compacted")
+    unsent = f"after the summary, the prompt was not sent to the model ({how_it_ended(third)})"
+    fail_if(not third.sent(), unsent, third, symptom="refused")
+    carried = any(third.summary in request.nonces for request in third.sent())
+    lost = "the summary was not sent to the model with the next prompt"
+    fail_if(not carried, lost, *asked, third, symptom="context-lost")
+    return passed("the summary was sent to the model with the next prompt", again, third)
 
 
 @check("resume.long-session", "long-session")

@@ -18,12 +18,22 @@ from turngate.contract import load
 from turngate.contract.clauses import Reason
 from turngate.contract.home_and_workspace import ToolUse
 from turngate_probes.harness import artifacts_case, output_case, session_cases, settings_cases, tool_cases
-from turngate_probes.harness.driver import ASK, FINAL, TOOL_PATIENCE, TURN_TIMEOUT, Ask, EngineDriver, ask
+from turngate_probes.harness.driver import (
+    ABSENT_TOOL,
+    ASK,
+    FINAL,
+    TOOL_PATIENCE,
+    TURN_TIMEOUT,
+    Ask,
+    EngineDriver,
+    ScriptedSummary,
+    ask,
+)
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Turn
 from turngate_probes.harness.repository import make_repository
 from turngate_probes.harness.sandbox import Sandbox
-from turngate_probes.stub_model import Cut, Hang, Refuse, Reply, Text, new_nonce
+from turngate_probes.stub_model import Cut, Hang, Refuse, Reply, Text, ToolCall, new_nonce
 
 LARGE_PROMPT = 200_000
 FILLER = "All work and no play makes a dull prompt. "
@@ -142,6 +152,22 @@ def _long_session(driver: EngineDriver) -> None:
         if not turn.sent():
             break
         turn = driver.resume(f"turn-{turn_index}", session, ask(ASK, turn_index=turn_index))
+
+
+def _compaction(driver: EngineDriver) -> None:
+    """Let a resumed session get too long for the model, and resume it again."""
+    compaction = driver.contract.hermetic.compaction
+    if compaction is None:
+        return
+    summary = ScriptedSummary(new_nonce(), compaction)
+    first = driver.start("first", ask(ASK))
+    too_long = (ToolCall(ABSENT_TOOL, {}, compaction.tokens),)
+    driver.resume("again", first.session, replace(ask(ASK, turn_index=2), summary=summary, calls=too_long))
+    driver.resume("third", first.session, replace(ask(FINAL, turn_index=3), summary=summary))
+
+
+def _compaction_turns(contract: EngineContract) -> int:
+    return 3 if contract.hermetic.compaction else 0
 
 
 def _resume_once(driver: EngineDriver) -> None:
@@ -346,6 +372,7 @@ RESUME = Case("main", _resume_once, 2, opens=True)
 # cases that may wait longest come first
 CASES = (
     Case("long-session", _long_session, LONG_SESSION, level="long"),
+    Case("compaction", _compaction, _compaction_turns, level="long"),
     Case("later-minute", _later_minute, 5, waits=True),
     Case("stdin-open", _open_stdin, 1, waits=True),
     Case("backend-away", _one_turn(Text(""), fails=True, hang="hang-away"), 1, waits=True, backend_away=True),

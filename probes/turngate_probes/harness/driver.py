@@ -36,6 +36,7 @@ from turngate import (
     read_turn,
     resumed_turn,
 )
+from turngate.contract.hermetic import Compaction
 from turngate.contract.home_and_workspace import OngoingCall, OutputSetting, ToolUse
 from turngate.process import Stdin, is_alive, run
 from turngate.process.sessions import POLL
@@ -44,7 +45,7 @@ from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, Inter
 from turngate_probes.harness.observations import CommandOutput, Observation, Turn
 from turngate_probes.harness.repository import WatchedFolder
 from turngate_probes.harness.sandbox import Sandbox
-from turngate_probes.stub_model import Exchange, Reply, StubBackend, StubRule, Text, ToolCall, new_nonce
+from turngate_probes.stub_model import Exchange, Reply, StubBackend, StubRule, Summary, Text, ToolCall, new_nonce
 
 _STARTED_WITHIN = 5.0  # seconds; an engine's first request comes long after its start was recorded
 FACTOR = 2.0  # turns that start together may differ by it
@@ -55,6 +56,11 @@ QUESTION = """{"outcome": "ask_user", "interaction": {"kind": "choose_one", "pro
 "options": ["red", "blue"], "required_fields": [], "context": {}}}"""
 ANSWER = '{"outcome": "final", "final_data": {"colour": "blue"}}'
 ASK, FINAL = Text(QUESTION), Text(ANSWER)
+# in each form that an engine looks for
+SUMMARY = """<analysis>The user was asked for a colour.</analysis>
+<summary>The user was asked for a colour. {nonce}</summary>
+<state_snapshot><overall_goal>The user was asked for a colour. {nonce}</overall_goal></state_snapshot>"""
+ABSENT_TOOL = "no_such_tool"  # its call only makes the engine send another request
 HELPER_SECONDS = 3.0  # unless the turn ends before
 MEETING = 60.0  # seconds that a request waits at most for those of the turns beside it
 HELD = "held"  # a file of the workspace, whose reader waits
@@ -241,6 +247,18 @@ class UserSettings(Struct, frozen=True):
         )
 
 
+class ScriptedSummary(Struct, frozen=True):
+    """The model's summary of a conversation that the engine compacts as the contract says, and the nonce in it."""
+
+    nonce: str
+    compaction: Compaction
+
+    @property
+    def rule(self) -> StubRule:
+        """How the model answers the request for a summary."""
+        return StubRule(Summary(SUMMARY.format(nonce=self.nonce), self.compaction.tokens), self.compaction.request)
+
+
 class Ask(Struct, frozen=True):
     """The input of a turn: the prompt, the nonce in it, and the model's reply.
 
@@ -252,7 +270,8 @@ class Ask(Struct, frozen=True):
     `artifacts`; then the model makes the `writes`, one after the other, before it replies. The model also makes the
     `ongoing` calls before it replies, and `calls`, each once. `instructions` is the text of the workspace's instruction
     file, `model` the one to ask for. `users` are the settings in the user's home. `slow_pipe`: the output is read
-    slowly and from a pipe, also where the contract has it read from a file.
+    slowly and from a pipe, also where the contract has it read from a file. Where the engine asks for one, the model
+    gives the `summary`.
     """
 
     prompt: str
@@ -279,6 +298,7 @@ class Ask(Struct, frozen=True):
     calls: tuple[ToolCall, ...] = ()
     slow_pipe: bool = False
     users: UserSettings | None = None
+    summary: ScriptedSummary | None = None
 
     def seconds_of_helper(self, exchange: Exchange) -> float:
         """Return how long the model works for another agent of the engine, which then outlives the turn if it can."""
@@ -531,6 +551,7 @@ class EngineDriver(Struct, frozen=True):
             changed=workspace.changes(),
             instructed=_instructed(ask, requests),
             in_force=ask.users.in_force(requests or (), started or (), self.sandbox) if ask.users else None,
+            summary=ask.summary.nonce if ask.summary else "",
         )
         if check:
             check.ended(turn)
@@ -545,6 +566,7 @@ class EngineDriver(Struct, frozen=True):
         called += [StubRule(write.call, offers_tools=True, times=1) for write in ask.writes]
         called += [self._rule_of(call, ask.nonce) for call in ask.ongoing]
         called += [StubRule(call, ask.nonce, offers_tools=True, times=1) for call in ask.calls]
+        called += [ask.summary.rule] if ask.summary else []
         self.sandbox.backend.script(*called, StubRule(ask.reply))
 
     def _first_check(self, request: ProcessRequest, ask: Ask, cwd: Path) -> FirstTurnCheck:

@@ -58,6 +58,7 @@ class Turn(_Step, frozen=True):
     `changed` are the files of its workspace that changed (None: nobody compared);
     `in_force` are the settings of the user that had an effect (None: nobody looked);
     `instructed` says whether the instruction file of its workspace reached the model (None: there was none);
+    `summary` is the nonce in the model's summary of the conversation (empty: it gives none);
     `exit_seconds` is the time from its terminal event to its exit, 0 without such an event (None: not measured).
     """
 
@@ -93,6 +94,7 @@ class Turn(_Step, frozen=True):
     changed: tuple[str, ...] | None = None
     instructed: bool | None = None
     in_force: tuple[str, ...] | None = None
+    summary: str = ""
 
     @property
     def hung(self) -> bool:

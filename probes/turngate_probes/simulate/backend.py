@@ -29,12 +29,16 @@ _QUESTION = {"outcome": "ask_user", "interaction": {**_CHOICE, "required_fields"
 
 
 class Called(Struct, frozen=True):
-    """The model asks for a tool; `message` is its message in the history, `changed` are other arguments, if any."""
+    """The model asks for a tool; `message` is its message in the history, `changed` are other arguments, if any.
+
+    `tokens` are those of the request, as the model counts them.
+    """
 
     tool: str
     call_id: str
     message: Message
     changed: Message | None = None
+    tokens: int = 0
 
     @property
     def arguments(self) -> Message:
@@ -158,7 +162,8 @@ def _read(status: int, body: bytes) -> Answer:
             return Failed(str(status), str(document["error"]["message"]), status)
         message = document["choices"][0]["message"]
         for call in message.get("tool_calls") or ():
-            return Called(str(call[call["type"]]["name"]), str(call["id"]), message)
+            tokens = int((document.get("usage") or {}).get("prompt_tokens", 0))
+            return Called(str(call[call["type"]]["name"]), str(call["id"]), message, tokens=tokens)
         return str(message["content"])
     except (ValueError, LookupError, TypeError, AttributeError):
         error = "the answer can't be read"

@@ -71,7 +71,7 @@ class HeadlessCall:
         self.syntax = simulation.arguments
         self.world = replace(world, cwd=self._directory(world.cwd))
         self.prompt = self._read_prompt()
-        self.responded = False
+        self.responded, self.is_too_long = False, False
         self.store = store(contract, world.env, self.world.cwd)
         self.facts = {"start", "auto" if asked.auto else "interactive"}
         self.slots: dict[str, Any] = {
@@ -266,9 +266,20 @@ class HeadlessCall:
         self._respond()
         self.slots["text"] = text = answer if isinstance(answer, str) else ""
         session.messages.append({"role": "assistant", "content": text})
+        if self.is_too_long:
+            self._compact(session)
         session.left = "call" if self.slots["calls"] != "0" else ""
         self.store.keep(session)
         return None
+
+    def _compact(self, session: SimulatedSession) -> None:
+        """Replace a conversation by the model's summary."""
+        compaction = self.contract.hermetic.compaction
+        request = compaction.request if compaction else ""
+        summary = self._ask([*session.messages, {"role": "user", "content": request}])
+        if isinstance(summary, str):
+            lost = self.world.faults_in(self.slots["turn"], self.prompt).loses_summary
+            session.messages = [] if lost else [{"role": "user", "content": summary}]
 
     def _print_answer(self, faults: Faults) -> None:
         if faults.blank_answer:
@@ -350,6 +361,8 @@ class HeadlessCall:
         within = self.world.cwd if acts else self.artifacts
         known = self.contract.call_of(call.tool) if within else None
         failure = tool_calls.act(call, known, self.world.cwd, within) if known else TOOL_RESULT
+        compaction = self.contract.hermetic.compaction
+        self.is_too_long |= compaction is not None and call.tokens >= compaction.tokens
         number = self.slots["calls"]
         self.slots |= {"tool": call.tool, "call_id": call.call_id, "subject": call.text, "arguments": call.arguments}
         self.slots |= {"call": number, "calls": str(int(number) + 1)}

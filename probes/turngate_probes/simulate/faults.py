@@ -102,6 +102,9 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     changes_session: Annotated[bool, _at("session", "both", "uses another session id from its second turn on")] = False
     forgets: Annotated[bool, _at("session", "both", "sends the model no earlier turns")] = False
+    loses_summary: Annotated[
+        bool, _at("session", "turn", "forgets a conversation that the model summarizes because it is too long")
+    ] = False
     keeps_turns: Annotated[int, _at("session", "turn", "sends the model only so many of its last turns", 0)] = 0
     ignores_instructions: Annotated[
         bool, _at("session", "turn", "sends the model nothing of the instruction file in the workspace")

@@ -5,7 +5,7 @@ proxy of a probed CLI: it rejects and journals everything that would leave loopb
 """
 
 from turngate_probes.stub_model.answers import NONCE, Egress, Exchange, new_nonce
-from turngate_probes.stub_model.protocol import Cut, Hang, Refuse, Reply, StubRule, Text, ToolCall
+from turngate_probes.stub_model.protocol import Cut, Hang, Refuse, Reply, StubRule, Summary, Text, ToolCall
 from turngate_probes.stub_model.server import StubBackend, refused_port
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Reply",
     "StubBackend",
     "StubRule",
+    "Summary",
     "Text",
     "ToolCall",
     "new_nonce",

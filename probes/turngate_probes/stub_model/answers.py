@@ -23,6 +23,7 @@ from turngate_probes.stub_model.protocol import (
     Refuse,
     Reply,
     ReplyRules,
+    Summary,
     Text,
     ToolCall,
     ToolIds,
@@ -64,7 +65,7 @@ class Exchange(Struct, frozen=True):
         nonces: all matches of NONCE anywhere in the body, in order of first appearance, each once.
         tools: the names of the tools offered to the model; the type of those that have no name.
         body: as sent, content-encoding undone; empty if it could not be read; of a recording the signs of approval.
-        reply: "text", "tool_call NAME", "refuse STATUS", "hang", "cut", "count", "models", "tunnel".
+        reply: "text", "summary", "tool_call NAME", "refuse STATUS", "hang", "cut", "count", "models", "tunnel".
         size: bytes of the body as sent, content-encoding undone; None if a recording does not say.
         peer: the local port from which it came; 0 if a recording does not say.
         headers: its headers, by lower-case name; empty if a recording does not say.
@@ -250,7 +251,8 @@ def _answer(wire: WireProtocol, reply: Reply, document: Json) -> tuple[str, Answ
         case Hang():
             return "hang", None
         case Text(text, tokens):
-            label, answer = "text", ModelAnswer(model, text, tokens=tokens)
+            label = "summary" if isinstance(reply, Summary) else "text"
+            answer = ModelAnswer(model, text, tokens=tokens)
         case ToolCall(name, arguments, tokens, through, program):
             called = ModelAnswer(model, tool=through or name, arguments=arguments, tokens=tokens, program=program)
             label, answer = f"tool_call {name}", called

@@ -155,6 +155,10 @@ class Text(Struct, frozen=True):
     tokens: int = TOKENS
 
 
+class Summary(Text, frozen=True):
+    """The model summarizes the conversation in `text`, as an engine asks it to that compacts one."""
+
+
 class ToolCall(Struct, frozen=True):
     """The model asks for the tool `name` with `arguments`, whether or not it was offered.
 

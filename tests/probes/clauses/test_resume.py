@@ -9,8 +9,10 @@ from tests.probes import turns as t
 from tests.tables import each
 from turngate.contract.verdict import Finding
 from turngate.process import Ended
+from turngate_probes.clauses.checks import SkippedError
 from turngate_probes.harness.cases import LONG_SESSION
 from turngate_probes.harness.observations import NotObservedError, Turn
+from turngate_probes.stub_model import Exchange
 
 FIRST = t.turn("main/first")
 AGAIN = t.resumed("main/again", "main/first")
@@ -308,3 +310,66 @@ def test_a_long_session_names_the_turn_that_breaks_it(
     assert not finding.ok
     assert finding.symptoms == (symptom,)
     assert detail in finding.detail
+
+
+SUMMARY = "tgn-00000000000000aa"
+SUMMARIZED = t.exchange(t.nonce("compaction/again"), reply="summary")
+TOO_LONG = t.resumed("compaction/again", "compaction/first", summary=SUMMARY, requests=(SUMMARIZED,))
+NEXT = t.resumed("compaction/third", summary=SUMMARY, requests=(t.exchange(t.nonce("compaction/third"), SUMMARY),))
+
+
+def compacted(again: Turn = TOO_LONG, third: Turn = NEXT) -> Finding:
+    """Check a session that got too long in its second turn."""
+    return t.check("resume.after-compaction", t.turn("compaction/first"), again, third)
+
+
+def test_a_session_goes_on_with_its_summary() -> None:
+    """A summary that the model was asked for, in either turn, is sent with the next prompt."""
+    assert compacted().ok
+    late = (t.exchange(t.nonce("compaction/again"), reply="summary"), *(NEXT.requests or ()))
+    assert compacted(replace(TOO_LONG, requests=()), replace(NEXT, requests=late)).ok
+
+
+def prompt(*nonces: str) -> tuple[Exchange, ...]:
+    """Return the request of the turn after the summary, with these nonces beside that of its prompt."""
+    return (t.exchange(t.nonce("compaction/third"), *nonces),)
+
+
+@each(
+    "step, changes, symptom, detail",
+    [
+        ("again", {"exit_code": 1, "stderr": b"error: too long\n"}, "refused", "got too long: exit code 1: error: too"),
+        (
+            "third",
+            {"exit_code": 1, "stderr": b"error: no session\n"},
+            "refused",
+            "the next turn: exit code 1: error: no",
+        ),
+        ("third", {"requests": ()}, "refused", "the prompt was not sent"),
+        ("again", {"stdout": t.printed(None)}, "framing", "got too long: no record"),
+        ("again", {"stdout": t.printed(text=None)}, "framing", "got too long: no terminal event"),
+        ("third", {"stdout": b"compacted\n" + t.printed()}, "framing", "the next turn: "),
+        ("third", {"stdout": t.printed(t.ANOTHER)}, "new-handle", f"resumed {t.SESSION}, but reported {t.ANOTHER}"),
+        ("again", {"requests": ()}, "not-compacted", "990000 tokens, but no request asked it for a summary"),
+        ("third", {"requests": prompt()}, "context-lost", "the summary was not sent"),
+        ("third", {"requests": prompt(t.nonce("compaction/first"))}, "context-lost", "the summary was not sent"),
+    ],
+)
+def test_a_session_that_does_not_survive_its_summary(
+    step: str, changes: dict[str, Any], symptom: str, detail: str
+) -> None:
+    """A turn that fails, prints something else, has another id or not the summary fails with its symptom."""
+    name, carried = f"compaction/{step}", () if step == "third" else ("compaction/first",)
+    requests = NEXT.requests if step == "third" else TOO_LONG.requests
+    changed = t.resumed(name, *carried, **{"summary": SUMMARY, "requests": requests, **changes})
+    finding = compacted(**{step: changed})
+    assert not finding.ok
+    assert finding.symptoms == (symptom,)
+    assert detail in finding.detail
+
+
+def test_a_release_that_is_not_known_to_compact_is_not_asked() -> None:
+    """Without something in the contract that makes a release compact, the clause is skipped."""
+    hermetic = replace(t.CODEX.hermetic, compaction=None)
+    with pytest.raises(SkippedError, match="makes this release compact"):
+        t.check("resume.after-compaction", contract=replace(t.CODEX, hermetic=hermetic))

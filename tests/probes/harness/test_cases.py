@@ -14,17 +14,20 @@ from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
 from turngate.model import Mode
 from turngate.turn.envelope import BadEnvelope, read_envelope
+from turngate_probes.clauses import CHECKS
 from turngate_probes.harness import cases
 from turngate_probes.harness.cases import CASES, FAILING, IMITATION, LARGE_PROMPT
-from turngate_probes.harness.driver import ANSWER, QUESTION, Ask, EngineDriver
+from turngate_probes.harness.driver import ABSENT_TOOL, ANSWER, QUESTION, Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Observations
+from turngate_probes.simulate import simulated_process
 
 # they try what surrounds or disturbs an engine, in both modes and without guards
 SURROUNDED = (
-    *("artifacts", "own-settings", "workspace", "file-marks", "any-settings", "long-session", "sandbox"),
+    *("artifacts", "own-settings", "workspace", "file-marks", "any-settings", "sandbox"),
     *("disturbed", "at-once"),
 )
+PLAYED = [case for case in CASES if case.level != "long"]
 ENGINES = [load.contract(name).at() for name in load.engine_names()]
 
 
@@ -34,7 +37,7 @@ def _seen(tmp_path_factory: pytest.TempPathFactory) -> Observations:
     folder = tmp_path_factory.mktemp("cases")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(EngineDriver, "until_later_minute", lambda *_: None)
-        return engines.play(engines.install(folder), folder, *(case.name for case in CASES)).observed
+        return engines.play(engines.install(folder), folder, *(case.name for case in PLAYED)).observed
 
 
 def test_names_are_unique_and_failing_backends_are_cases() -> None:
@@ -48,9 +51,34 @@ def test_names_are_unique_and_failing_backends_are_cases() -> None:
 def test_each_case_runs_as_many_turns_as_it_says(observed: Observations) -> None:
     """Each case runs as many steps as it announces."""
     played = [name.partition("/")[0] for name in observed.turns]
-    assert {case.name: played.count(case.name) for case in CASES} == {
-        case.name: case.turns(observed.contract) for case in CASES
+    assert {case.name: played.count(case.name) for case in PLAYED} == {
+        case.name: case.turns(observed.contract) for case in PLAYED
     }
+
+
+@each("faults, symptoms", [((), ()), (("loses-summary",), ("context-lost",))])
+def test_a_session_gets_too_long(tmp_path: Path, faults: tuple[str, ...], symptoms: tuple[str, ...]) -> None:
+    """The model is asked for a summary in the turn that gets too long, and the next turn shows whether it was kept."""
+    contract = load.contract("codex").at("0.169.0")
+    executable = simulated_process.install(contract, tmp_path / "engine", faults)
+    seen = engines.play(executable, tmp_path, "compaction", contract=contract).observed
+    assert [request.reply for request in seen.turns["compaction/again"].watched] == [
+        f"tool_call {ABSENT_TOOL}",
+        "text",
+        "summary",
+    ]
+    finding = CHECKS["resume.after-compaction"].run(seen)
+    assert (finding.ok, finding.symptoms) == (not faults, symptoms), finding.detail
+
+
+def test_a_long_session_ends_with_the_turn_that_breaks_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No turn follows one that didn't reach the model, and the clause names that one."""
+    monkeypatch.setattr(cases, "LONG_SESSION", 4)
+    contract = load.contract("codex").at("0.169.0")
+    executable = simulated_process.install(contract, tmp_path / "engine", ("session=lost",))
+    seen = engines.play(executable, tmp_path, "long-session", contract=contract).observed
+    assert sorted(seen.turns) == ["long-session/turn-1", "long-session/turn-2"]
+    assert CHECKS["resume.long-session"].run(seen).symptoms == ("refused",)
 
 
 def test_every_turn_has_a_nonce_of_its_own(observed: Observations) -> None:

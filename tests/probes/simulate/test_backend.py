@@ -16,6 +16,14 @@ def _stub() -> Iterator[StubBackend]:
         yield running
 
 
+def test_a_call_comes_with_the_tokens_of_its_request(stub: StubBackend) -> None:
+    """What the model counts is read, so that a conversation can get too long."""
+    stub.script(StubRule(ToolCall("read_file", {}, 990000)))
+    called = ask(stub.url, HELLO)
+    assert isinstance(called, Called)
+    assert called.tokens == 990000
+
+
 def test_the_backend_sees_model_history_and_tools(stub: StubBackend) -> None:
     """A request has the whole conversation, the model's name and the offered tools; the response's text is returned."""
     stub.script(StubRule(Text("an answer")))

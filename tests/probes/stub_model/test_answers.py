@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from turngate_probes.stub_model import Cut, Exchange, Hang, Refuse, Reply, StubBackend, StubRule, Text, ToolCall
+from tests.tables import each
+from turngate_probes.stub_model import (
+    Cut,
+    Exchange,
+    Hang,
+    Refuse,
+    Reply,
+    StubBackend,
+    StubRule,
+    Summary,
+    Text,
+    ToolCall,
+)
 from turngate_probes.stub_model.answers import Answer, respond
 from turngate_probes.stub_model.protocol import ReplyRules
 
@@ -62,7 +74,13 @@ def _respond(reply: Reply, body: bytes = b'{"model": "m", "messages": []}') -> t
 
 @pytest.mark.parametrize(
     "reply, label",
-    [(Text("hi"), "text"), (ToolCall("look", {}), "tool_call look"), (Refuse(429), "refuse 429"), (Cut(), "cut")],
+    [
+        (Text("hi"), "text"),
+        (Summary("hi"), "summary"),
+        (ToolCall("look", {}), "tool_call look"),
+        (Refuse(429), "refuse 429"),
+        (Cut(), "cut"),
+    ],
 )
 def test_replies(reply: Reply, label: str) -> None:
     """A reply is recorded with its name, model and protocol, and sets the status of the response."""
@@ -70,6 +88,24 @@ def test_replies(reply: Reply, label: str) -> None:
     assert (request.reply, request.model, request.protocol) == (label, "m", "anthropic")
     assert answer
     assert (answer.status, answer.cut) == (429 if label == "refuse 429" else 200, label == "cut")
+
+
+@each(
+    "path, stream",
+    [
+        (path, stream)
+        for path in ("/v1/responses", "/v1/messages", "/v1/chat/completions", "/v1beta/models/m:generateContent")
+        for stream in (False, True)
+    ],
+)
+def test_the_model_counts_as_many_tokens_as_it_is_told(path: str, stream: bool) -> None:  # noqa: FBT001
+    """Each vendor's answer, streamed or not, reports the tokens of the request and of the answer."""
+    path = path.replace(":generate", ":streamGenerate") if stream else path
+    body = b'{"stream": true, "stream_options": {"include_usage": true}}' if stream else b"{}"
+    for reply in (Text("hi", 990_000), ToolCall("look", {}, 990_000)):
+        _, answer = respond(Exchange(1.0, "POST", path, body=body), Message(), ReplyRules([StubRule(reply)]))
+        assert answer
+        assert "990000" in str(answer.body)
 
 
 def test_silence() -> None:
