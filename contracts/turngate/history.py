@@ -10,7 +10,7 @@ Reading needs no network and runs nothing.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, TypeVar
 
@@ -251,46 +251,54 @@ class _Before:
     def __init__(self, by_chance: frozenset[tuple[str, str]]) -> None:
         self._by_chance = by_chance
         self._release: KnownRelease | None = None
-        self._clauses = dict[str, tuple[str, KnownResult]]()
+        self._clauses = dict[str, tuple[KnownRelease, KnownResult]]()
         self._facts = dict[str, tuple[KnownRelease, Mapping[str, str]]]()
 
     def add(self, release: KnownRelease) -> None:
         """Add the next release."""
         self._release = release
-        self._clauses |= {name: (release.version, self._lasting(name, known)) for name, known in _judged(release)}
+        self._clauses |= {name: (release, self._lasting(name, known)) for name, known in _judged(release)}
         self._facts |= {section: (release, facts) for section, facts in release.facts.items()}
 
     def changes_of(self, release: KnownRelease) -> Iterator[Change]:
         """Yield the differences of the next release."""
-
-        def change(since: str, kind: str, subject: str, before: str | None, after: str | None) -> Change:
-            return Change(
-                release=release.version, since=since, kind=kind, subject=subject, before=before, after=after, where=()
-            )
-
+        change = partial(_change, release)
         if earlier_release := self._release:
             both = min(earlier_release.clause_set, release.clause_set)
             long = earlier_release.level == release.level == "long"
-            before, after = (_verdict_by(each, both, long=long) for each in (earlier_release, release))
+            before = _verdict_by(earlier_release, both, release, long=long)
+            after = _verdict_by(release, both, earlier_release, long=long)
             if before != after:
                 yield change(earlier_release.version, "verdict", release.version, before, after)
         for name, shown in _judged(release):
             known = self._lasting(name, shown)
-            since, earlier = self._clauses.get(name, ("", known))
-            if (earlier.result, earlier.symptoms) != (known.result, known.symptoms):
-                yield change(since, "clause", name, result_text(earlier), result_text(known))
+            since, earlier = self._clauses.get(name, (release, known))
+            if (earlier.result, earlier.symptoms) == (known.result, known.symptoms):
+                continue
+            if not (_passed_less(since, release, name) or _passed_less(release, since, name)):
+                yield change(since.version, "clause", name, result_text(earlier), result_text(known))
+        yield from self._facts_of(release)
+
+    def _facts_of(self, release: KnownRelease) -> Iterator[Change]:
+        """Yield the differing facts of the next release, each with all places where it was observed."""
         places = dict[Change, list[str]]()
         for section, since, difference in self._changed_facts(release):
             kind, _, place = section.partition(_SEPARATOR)
-            places.setdefault(change(since, kind, *difference), []).append(place)
+            places.setdefault(_change(release, since, kind, *difference), []).append(place)
         for found, where in sorted(places.items(), key=lambda item: (item[0].kind, item[0].subject)):
             yield structs.replace(found, where=tuple(sorted(where)))
 
     def _changed_facts(self, release: KnownRelease) -> Iterator[tuple[str, str, tuple[str, str | None, str | None]]]:
-        """Yield each differing fact, with its section and the release before; another model's facts say nothing."""
+        """Yield each differing fact, with its section and the release before.
+
+        Another model's facts say nothing, nor do the hosts of other turns.
+        """
         for section in release.facts.keys() & self._facts.keys():
             earlier, facts = self._facts[section]
-            if section.partition(_SEPARATOR)[0] in _OF_MODEL and earlier.model != release.model:
+            kind = section.partition(_SEPARATOR)[0]
+            if kind in _OF_MODEL and earlier.model != release.model:
+                continue
+            if kind == Kind.HOST and (_takes_more(earlier, release) or _takes_more(release, earlier)):
                 continue
             for difference in _differing(facts, release.facts[section]):
                 if (section, difference[0]) not in self._by_chance:
@@ -304,16 +312,44 @@ class _Before:
         return structs.replace(known, symptoms=symptoms) if symptoms else KnownResult(Result.PASS)
 
 
-def _verdict_by(release: KnownRelease, clause_set: str, *, long: bool) -> Verdict | None:
-    """Return the verdict of a release by its own clauses, or by an earlier set, or without those of level long."""
+def _change(
+    release: KnownRelease, since: str, kind: str, subject: str, before: str | None, after: str | None
+) -> Change:
+    return Change(release=release.version, since=since, kind=kind, subject=subject, before=before, after=after)
+
+
+def _verdict_by(release: KnownRelease, clause_set: str, other: KnownRelease, *, long: bool) -> Verdict | None:
+    """Return the verdict of a release by the clauses that it and another one were judged by.
+
+    They are its own, or those of an earlier set, or without those of level long.
+    """
     is_whole = release.clause_set <= clause_set and (long or release.level != "long")
     if is_whole or not release.clauses or release.verdict is None:
         return release.verdict
     from turngate.contract.load import catalogue  # noqa: PLC0415 - slow, and only needed where sets differ
 
     of_set = catalogue().of_set(clause_set)
-    counted = {name: clause for name, clause in of_set.items() if long or clause.level != "long"}
-    return weighed((counted[name].severity, known.result) for name, known in release.clauses.items() if name in counted)
+    counted = {name: clause.severity for name, clause in of_set.items() if long or clause.level != "long"}
+    return weighed(
+        (counted[name], Result.PASS if _passed_less(other, release, name) else known.result)
+        for name, known in release.clauses.items()
+        if name in counted
+    )
+
+
+def _passed_less(release: KnownRelease, other: KnownRelease, clause: str) -> bool:
+    """Whether a release passed a clause about every turn, but without all turns that another one was tested with."""
+    if not _takes_more(other, release) or clause not in release.clauses:
+        return False
+    from turngate.contract.load import catalogue  # noqa: PLC0415 - as above
+
+    known = catalogue().get(clause)
+    return known is not None and known.every_turn and release.clauses[clause].result is Result.PASS
+
+
+def _takes_more(release: KnownRelease, other: KnownRelease) -> bool:
+    """Whether a release was tested with turns that another one was not tested with."""
+    return release.clause_set > other.clause_set or (release.level == "long" and other.level != "long")
 
 
 def _caveats(clause: str) -> str:

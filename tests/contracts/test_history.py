@@ -174,6 +174,29 @@ def test_a_verdict_with_long_sessions_is_compared_without_them() -> None:
     assert [each.kind for each in known(older, newer).changes()] == ["verdict", "clause"]
 
 
+@each(
+    "more",
+    [
+        {"clause_set": "2026-12"},
+        {"level": "long"},
+    ],
+)
+def test_what_only_more_turns_showed_is_no_change(more: dict[str, Any]) -> None:
+    """A clause about every turn, and hosts, are compared only if the release that looks better was asked as much."""
+    left: dict[str, Any] = {"clauses": {"process.clean-exit": KnownResult(Result.FAIL, ("left-running",))}}
+    hosts: dict[str, Any] = {"clauses": {"process.clean-exit": PASS}, "facts": {"host/any turn": {"example.com": ""}}}
+    few = release("1.0.0", clauses={"process.clean-exit": PASS}, facts={"host/any turn": {}})
+    many = release("1.1.0", Verdict.DEGRADED, **left, **more)
+    assert known(few, many).changes() == ()
+    assert known(few, release("1.1.0", **hosts, **more)).changes() == ()
+    again = release("1.2.0", clauses={"process.clean-exit": PASS})
+    assert known(many, again).changes() == ()
+    for better in (again, release("1.2.0", clauses={"process.clean-exit": PASS}, **more)):
+        fails_in_few = release("1.1.0", Verdict.DEGRADED, **left)
+        assert [each.kind for each in known(fails_in_few, better).changes()] == ["verdict", "clause"]
+        assert [each.kind for each in known(few, fails_in_few, better).changes()] == ["verdict", "clause"] * 2
+
+
 def test_what_breaks_by_the_older_clauses_too_is_a_change() -> None:
     """The verdict of the newer release by the older clauses counts."""
     older = release("1.0.0", clauses={"handle.present": PASS})

@@ -61,6 +61,7 @@ class Clause(Struct, frozen=True):
     `orchestrator` says what an orchestrator can do about a failure, `contract` what a contract author can do, if
     anything. `deadline` is in seconds; a `baseline` allows no range and no deviation; `symptoms` are the words for
     failures that a deviation may excuse, and what each means. `since` is the first set of clauses that contains it.
+    `every_turn`: it is about all turns of a probe, so a set whose clauses take more turns asks more of it.
     """
 
     id: str
@@ -75,6 +76,7 @@ class Clause(Struct, frozen=True):
     symptoms: Mapping[str, str] = {}
     contract: str = ""
     since: ClauseSet = FIRST_SET
+    every_turn: bool = False
 
 
 class Catalogue(dict[str, Clause]):

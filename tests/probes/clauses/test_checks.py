@@ -4,9 +4,11 @@ from unittest.mock import patch
 
 from tests.probes import turns as t
 from tests.tables import each
+from turngate.contract.load import catalogue
 from turngate.contract.verdict import Finding
 from turngate.process import Ended
 from turngate_probes.clauses.checks import CHECKS, check, fail_if, how_it_ended, passed, went_well
+from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.observations import Observations, Turn
 
 
@@ -70,3 +72,9 @@ def test_a_check_ends_where_a_condition_fails() -> None:
 def test_how_a_turn_ended_is_told(turn: Turn, *, well: bool, reported: str) -> None:
     """Only a turn that exits with 0 by itself and reports no failure is good; otherwise the detail names the reason."""
     assert (went_well(turn), how_it_ended(turn)) == (well, reported)
+
+
+def test_the_catalogue_knows_the_clauses_about_every_turn() -> None:
+    """Each set adds turns, so what such a clause said of fewer turns is compared with care."""
+    marked = {clause.id for clause in catalogue().values() if clause.every_turn}
+    assert marked == {name for name, one in CHECKS.items() if EVERYTHING in one.cases}

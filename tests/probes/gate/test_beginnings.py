@@ -8,6 +8,9 @@ from msgspec import UNSET
 from tests.contracts.test_history import FRESH, PASS, known, release
 from tests.tables import each
 from turngate import history
+from turngate.contract.clauses import Result
+from turngate.contract.verdict import Verdict
+from turngate.history import KnownResult
 from turngate_probes.gate.beginnings import with_beginnings
 from turngate_probes.report.reports import Difference, Impact
 
@@ -57,3 +60,13 @@ def test_only_what_lies_between_both_counts() -> None:
     assert named.began is UNSET
     assert with_beginnings([named], "mine", "1.0.0", "1.2.0") == [named]
     assert with_beginnings([named], "codex", None, "1.2.0") == [named]
+
+
+def test_no_release_began_what_an_earlier_set_did_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Releases that were tested before a clause existed don't say that the next one changed it."""
+    failing = {"stdin.open": PASS, "interactive.tool-call": KnownResult(Result.FAIL)}
+    older = [release(f"1.{n}.0", clauses={"stdin.open": PASS}) for n in range(2)]
+    newer = release("1.2.0", Verdict.BROKEN, clauses=failing, clause_set="2026-12")
+    monkeypatch.setattr(history, "load", {"codex": known(*older, newer)}.__getitem__)
+    (named,) = with_beginnings([row("clause", "interactive.tool-call", "pass", "fail")], "codex", "1.0.0", "1.2.0")
+    assert named.began is UNSET

@@ -8,11 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.contracts.test_history import known, release
 from tests.probes.matrix.conftest import Shop
-from turngate.contract.clauses import Result
+from turngate import history
+from turngate.contract.clauses import NEWEST_SET, Result
 from turngate.contract.load import first_error
 from turngate.errors import UsageError
 from turngate.files import contract_files, use_overlay
+from turngate.history import KnownResult
 from turngate_probes.matrix.command import Bisection, ClauseAnswer, ResultChange, known_answers
 
 MANY = tuple(f"0.{i}.0" for i in range(100, 164))
@@ -98,6 +101,21 @@ def test_the_history_answers_for_the_releases_that_it_has(tmp_path: Path) -> Non
         assert known_answers("codex", "resume.dead-handle") == {}
     finally:
         use_overlay(None)
+
+
+def test_an_earlier_set_answers_for_none_of_its_successors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release that was tested before a clause existed, or passed one in fewer turns, is tested now."""
+    newer, every, fails = "interactive.tool-call", "stream.known-events", KnownResult(Result.FAIL)
+    older = [release(f"1.{n}.0", clauses={every: KnownResult(Result.PASS)}) for n in range(2)]
+    measured = release("1.2.0", clauses={newer: fails, every: fails}, clause_set=NEWEST_SET)
+    ours = known(*older, release("1.1.5", clauses={every: fails}), measured)
+    monkeypatch.setattr(history, "load", {"codex": ours}.__getitem__)
+    for clause, answering in ((newer, ["1.2.0"]), (every, ["1.1.5", "1.2.0"])):
+        answers = known_answers("codex", clause)
+        assert [*answers] == answering
+        asked = Bisection([*ours.published], lambda version: ClauseAnswer(version, Result.FAIL, ""), answers)
+        assert asked.search() is None
+        assert {*asked.asked} <= {"1.0.0", "1.1.0", "1.1.5"} - answers.keys()
 
 
 @given(st.integers(1, 63))
