@@ -49,7 +49,9 @@ def loopback_only(observed: Observations) -> Finding:
         raise observed.missing("the network")
     strange = observed.hosts - {*observed.contract.hermetic.egress}
     registries, others = sorted(strange & observed.registries), sorted(strange - observed.registries)
-    asked = unknown_requests(r for t in observed.turns.values() for r in t.requests or ())
+    # a user's settings may switch telemetry on
+    own = [turn for turn in observed.turns.values() if turn.in_force is None]
+    asked = unknown_requests(request for turn in own for request in turn.requests or ())
     # some requests come outside of a turn: for the version, or after the engine's process has ended
     paths = sorted(asked | observed.unknown)
     wrong = [f"tried to reach {', '.join(others)}"] if others else []

@@ -157,7 +157,8 @@ class CaseRunner(Struct, frozen=True):
                     hosts = frozenset(map(redact, tried))
                     listed = release.contract.hermetic.egress
                     registries = frozenset(map(redact, filter(is_registry, tried.difference(listed))))
-                    unknown = frozenset(map(redact, unknown_requests(box.backend.exchanges())))
+                    requested = box.backend.exchanges() if box.backend.counts_egress else ()
+                    unknown = frozenset(map(redact, unknown_requests(requested)))
         except (CaseStoppedError, TurngateError) as stopped:
             why = self.interrupt.why(stopped)
         release.observer.ended(CaseEnd(case.name, why, hosts, unknown, registries))

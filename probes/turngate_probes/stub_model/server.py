@@ -348,7 +348,7 @@ class StubBackend:
         self._lock = threading.Lock()
         self._exchanges: list[Exchange] = []
         self._egress: list[Egress] = []
-        self._counts_egress = True
+        self.counts_egress = True
         self._callbacks: list[Callable[[Exchange], None]] = []
         self._on_egress: list[Callable[[Egress], None]] = []
         self._listener: Listener | None = None
@@ -385,7 +385,7 @@ class StubBackend:
     def ignore_egress(self) -> None:
         """Refuse further attempts to leave loopback without counting them, because the caller provokes them."""
         with self._lock:
-            self._counts_egress = False
+            self.counts_egress = False
 
     def on_exchange(self, callback: Callable[[Exchange], None]) -> None:
         """Call `callback` with each exchange from now on, journalled already; the answer waits for it.
@@ -404,7 +404,7 @@ class StubBackend:
         """Journal an entry, then call the callbacks for its kind."""
         with self._lock:
             if isinstance(entry, Egress):
-                self._egress += [entry] if self._counts_egress else []
+                self._egress += [entry] if self.counts_egress else []
                 leaving = tuple(self._on_egress)
             else:
                 self._exchanges.append(entry)

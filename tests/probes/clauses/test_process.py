@@ -133,3 +133,12 @@ def test_a_network_that_nobody_watched_is_unknown() -> None:
     """Without network observations, as in recordings, the clause is not run."""
     with pytest.raises(NotObservedError):
         t.check("network.loopback-only", t.turn("main/first"))
+
+
+def test_what_a_user_s_telemetry_requests_does_not_count() -> None:
+    """In turns with settings that switch it on, an unknown path is the user's wish."""
+    plain = t.turn("main/first")
+    unknown = t.exchange(protocol=None, path="/v1/turn-costs")
+    asked = t.turn("any-settings/all", requests=(unknown,), in_force=("otel",))
+    assert t.check("network.loopback-only", plain, asked, hosts=set()).ok
+    assert not t.check("network.loopback-only", plain, replace(asked, in_force=None), hosts=set()).ok
