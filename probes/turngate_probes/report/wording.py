@@ -99,10 +99,17 @@ def settings_lines(release: ReleaseReport) -> tuple[str, ...]:
         return ()
     if not release.settings.copied:
         return ("none: you have none that the contract lists",)
-    results = {clause.id: clause.result for clause in release.clauses}
-    without = release.settings.without.items()
-    changed = [f"{clause} ({label(result)} without them)" for clause, result in without if result != results[clause]]
-    return "; ".join(release.settings.copied), f"clauses that they change: {', '.join(changed) or 'none'}"
+    amiss = [clause for clause in release.clauses if clause.result in (Result.FAIL, Result.DEVIATES)]
+    without = {clause.id: release.settings.without.get(clause.id, Result.NOT_RUN) for clause in amiss}
+    unknown = [clause for clause, result in without.items() if result is Result.NOT_RUN]
+    changed = [
+        f"{clause.id} ({label(without[clause.id])} without them)"
+        for clause in amiss
+        if without[clause.id] not in (clause.result, Result.NOT_RUN)
+    ]
+    told = f"clauses that they change: {', '.join(changed) or 'none'}"
+    open_ = f"; not known, since it was not tested without them: {', '.join(unknown)}" if unknown else ""
+    return "; ".join(release.settings.copied), told + open_
 
 
 def named(releases: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.probes import engines
 from turngate import cli
@@ -71,6 +72,16 @@ def test_what_fails_is_tested_without_the_settings_too(home: Path, executable: P
     assert (clause.result, clause.detail.endswith("; without your settings: pass")) == (Result.FAIL, True)
     assert release.settings == UserSettings((HIDING,), {"handle.present": Result.PASS})
     assert settings_lines(release) == (HIDING, "clauses that they change: handle.present (pass without them)")
+
+
+def test_what_was_not_tested_without_the_settings_is_not_said_to_be_the_same(home: Path, executable: Path) -> None:
+    """After an interrupt it is not known whether a setting changes the clause that failed."""
+    (home / "config.toml").write_text("hide_agent_reasoning = true\n")
+    (release,) = probed(executable).releases
+    for without in ({}, {"handle.present": Result.NOT_RUN}):
+        cut = replace(release, settings=UserSettings((HIDING,), without))
+        told = "clauses that they change: none; not known, since it was not tested without them: handle.present"
+        assert settings_lines(cut)[1] == told
 
 
 def test_what_passes_is_not_tested_again(home: Path, executable: Path) -> None:
