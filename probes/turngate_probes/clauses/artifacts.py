@@ -23,11 +23,11 @@ def artifacts_written(observed: Observations) -> Finding:
     return passed("a file was written below the directory on the first turn and the resume", *turns)
 
 
-@check("interactive.writes-only-artifacts", "artifacts", blames=RESUMABLE)
+@check("interactive.writes-only-artifacts", "artifacts", "asked-model", blames=RESUMABLE)
 def writes_only_artifacts(observed: Observations) -> Finding:
     """Nothing was written elsewhere on any turn, although the model asked for it."""
     # whatever happened counts, even if a later turn is missing
-    for turn in (turn for turn in observed.turns.values() if turn.case == "artifacts"):
+    for turn in (turn for turn in observed.turns.values() if turn.case in ("artifacts", "asked-model")):
         elsewhere = [place for place in turn.written if place != INSIDE]
         fail_if(elsewhere, f"a file was written {', '.join(elsewhere)}", turn, symptom="elsewhere")
     turns = []

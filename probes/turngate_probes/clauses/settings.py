@@ -15,9 +15,10 @@ from turngate_probes.journal.tool_access import reported
 
 _EFFECTS = {"tool_call": "writes", "command_call": "runs"}
 _OWN_TOOL = "own-tool"
+ASKED = ("asked-model/first", "asked-model/again")  # interactive turns that ask for a model
 
 
-@check("interactive.tool-call", "tool-call", blames=RESUMABLE)
+@check("interactive.tool-call", "tool-call", "asked-model", blames=RESUMABLE)
 def tool_call(observed: Observations) -> Finding:
     """The tool that writes had no effect in interactive turns without a user's settings, and in mode auto it had."""
     tool = observed.contract.hermetic.tool_call
@@ -27,6 +28,9 @@ def tool_call(observed: Observations) -> Finding:
     # whatever happened counts, even if a later turn is missing
     for turn in (observed.turns[name] for name in names if name in observed.turns):
         fail_if(turn.acted, f"{tool.name} took effect without a question", turn)
+    for turn in filter(None, map(observed.turns.get, ASKED)):
+        what = f"{tool.name} took effect without a question under {observed.contract.hermetic.model}"
+        fail_if(turn.acted, what, turn)
     turns = []
     for turn in map(observed.turn, names):
         if turn.acted is None:
@@ -39,7 +43,8 @@ def tool_call(observed: Observations) -> Finding:
         check_machine(reported(control.watched) or "", observed.contract)
         nothing = f"{tool.name} had no effect in mode auto either, so that nothing is shown"
         raise NotObservedError(nothing, Reason.CONTRACT)
-    return passed(f"{tool.name} had no effect, and in mode auto it had", *turns, control)
+    what = f"{tool.name} had no effect, and in mode auto it had"
+    return passed(what + _under_asked_model(observed), *turns, control)
 
 
 @check("interactive.settings-cannot-widen", "own-settings", blames=RESUMABLE)
@@ -110,6 +115,15 @@ def reads_no_file(observed: Observations) -> Finding:
     if not any({*request.nonces} - known for request in control.watched):
         return passed("it reads no file that a prompt names; unproven: the marks that the contract refuses", *turns)
     return passed("refused: the marks with which it sends a file to the model", *turns, control)
+
+
+def _under_asked_model(observed: Observations) -> str:
+    """Say whether the same was shown under a model that turns ask for, if this is another one than that of the rest."""
+    first, again, auto = map(observed.turns.get, (*ASKED, "asked-model/auto"))
+    if first is None or first.acted is None:
+        return ""
+    acted = (auto is not None and auto.acted) or (again is not None and again.written)
+    return f"; under {observed.contract.hermetic.model} {'too' if acted and first.called else 'unproven'}"
 
 
 def check_machine(message: str, contract: EngineContract) -> None:

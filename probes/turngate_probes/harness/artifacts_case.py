@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from turngate import EngineContract
 from turngate.contract.clauses import Reason
 from turngate.contract.home_and_workspace import ApprovalSetting, ToolUse
-from turngate_probes.harness.driver import FINAL, TOOL_PATIENCE, EngineDriver, Write, ask
+from turngate_probes.harness.driver import FINAL, TOOL_PATIENCE, Ask, EngineDriver, Write, ask
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.harness.settings_cases import groups, with_settings
@@ -37,12 +37,15 @@ def artifacts(driver: EngineDriver) -> None:
     for name, settings in played(contract).items():
         inside = with_settings(driver, name, settings)
         directory = _furnished(inside.sandbox)
-        writes = tuple(_write(inside, tool, place, directory) for place in PLACES)
-        asked = replace(ask(FINAL), artifacts=directory, writes=writes, patience=TOOL_PATIENCE)
-        first = inside.start(name, asked)
+        first = inside.start(name, _writing_into(directory, inside, tool, ask(FINAL)))
         if first.session is not None:
-            again = replace(ask(FINAL, turn_index=2), artifacts=directory, writes=writes, patience=TOOL_PATIENCE)
+            again = _writing_into(directory, inside, tool, ask(FINAL, turn_index=2))
             inside.resume(f"{name}-again", first.session, again)
+
+
+def with_writes(driver: EngineDriver, tool: ToolUse, asked: Ask) -> Ask:
+    """Return a turn that may write artifacts, in which the model writes into every place."""
+    return _writing_into(_furnished(driver.sandbox), driver, tool, asked)
 
 
 def played(contract: EngineContract) -> Mapping[str, tuple[ApprovalSetting, ...]]:
@@ -76,7 +79,12 @@ def _furnished(box: Sandbox) -> Path:
     return directory
 
 
-def _write(driver: EngineDriver, tool: ToolUse, place: str, directory: Path) -> Write:
+def _writing_into(directory: Path, driver: EngineDriver, tool: ToolUse, asked: Ask) -> Ask:
+    writes = tuple(_write(driver, tool, place, directory, direct=asked.model is not None) for place in PLACES)
+    return replace(asked, artifacts=directory, writes=writes, patience=TOOL_PATIENCE)
+
+
+def _write(driver: EngineDriver, tool: ToolUse, place: str, directory: Path, *, direct: bool) -> Write:
     """Return the call of the contract's tool that writes into a place."""
     path, file = (driver.sandbox.fill(text, artifacts=str(directory)) for text in PLACES[place])
-    return Write(place, driver.call_of(writing(tool, path)), Path(file))
+    return Write(place, driver.call_of(writing(tool, path), direct=direct), Path(file))

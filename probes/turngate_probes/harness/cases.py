@@ -199,19 +199,32 @@ def _auto(driver: EngineDriver) -> None:
 
 
 def _asked_model(driver: EngineDriver) -> None:
-    """Ask for another model than the release takes by itself, and for another effort."""
+    """Ask for another model than the release takes by itself, and for another effort.
+
+    Where all other turns run with the release's own model, this one asks for tools too.
+    """
     hermetic, model = driver.contract.hermetic, driver.contract.launch.model
     if not model:
         return
     options = hermetic.effort.options if hermetic.effort else ()
     asked = replace(ask(ASK), model=hermetic.model, options=options)
-    first = driver.start("first", asked)
     again = replace(ask(FINAL, turn_index=2), model=hermetic.model, options=options)
+    tool = hermetic.tool_call if hermetic.default_model else None
+    if tool:
+        asked = replace(asked, tool=tool, patience=TOOL_PATIENCE)
+        writes = driver.contract.artifacts is not None
+        again = artifacts_case.with_writes(driver, tool, again) if writes else replace(again, tool=tool)
+    first = driver.start("first", asked)
     driver.resume("again", first.session, again)
+    if tool and driver.contract.artifacts is None:
+        control = replace(ask(FINAL, mode=Mode.AUTO), model=hermetic.model, tool=tool, patience=TOOL_PATIENCE)
+        driver.start("auto", control)
 
 
 def _asked_model_turns(contract: EngineContract) -> int:
-    return 2 if contract.launch.model else 0
+    hermetic, turns = contract.hermetic, 2 if contract.launch.model else 0
+    has_control = hermetic.default_model and hermetic.tool_call and contract.artifacts is None
+    return turns + bool(turns and has_control)
 
 
 def _flag_prompts(driver: EngineDriver) -> None:

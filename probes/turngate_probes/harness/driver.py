@@ -562,7 +562,8 @@ class EngineDriver(Struct, frozen=True):
 
     def _script(self, ask: Ask) -> None:
         """Let the model make the calls of a turn, and then reply."""
-        called = [StubRule(self.call_of(ask.tool), after_tool_result=False)] if ask.tool else []
+        direct = ask.model is not None
+        called = [StubRule(self.call_of(ask.tool, direct=direct), after_tool_result=False)] if ask.tool else []
         called += [StubRule(write.call, offers_tools=True, times=1) for write in ask.writes]
         called += [self._rule_of(call, ask.nonce) for call in ask.ongoing]
         called += [StubRule(call, ask.nonce, offers_tools=True, times=1) for call in ask.calls]

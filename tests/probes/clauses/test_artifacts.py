@@ -37,6 +37,16 @@ def test_a_file_below_the_directory_alone_passes() -> None:
         assert (finding.ok, finding.evidence) == (True, ("artifacts/all", "artifacts/all-again"))
 
 
+def test_a_file_elsewhere_under_an_asked_model_fails() -> None:
+    """The model that a turn asks for writes no more than the release's own."""
+    turns = [
+        *(wrote(name, "inside") for name in ("all", "all-again")),
+        t.turn("asked-model/again", written=("beside",)),
+    ]
+    finding = t.check(ONLY, *turns, contract=CONTRACT)
+    assert (finding.ok, finding.evidence) == (False, ("asked-model/again",))
+
+
 @each("place", [place for place in PLACES if place != "inside"])
 @each("step", ["all", "all-again"])
 def test_a_file_anywhere_else_fails(place: str, step: str) -> None:

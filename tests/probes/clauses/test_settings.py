@@ -66,6 +66,22 @@ def asked(*acting: str, without: str = "") -> list[Turn]:
     return [called(f"tool-call/{step}", acted=step in acting) for step in steps]
 
 
+def test_a_call_under_an_asked_model_counts_too() -> None:
+    """A call that takes effect under a model that turns ask for fails, and one that has none is shown by a control."""
+    first, again = (f"asked-model/{step}" for step in ("first", "again"))
+    for acting in (called(first, acted=True), called(again, acted=True)):
+        finding = t.check(CALL, *asked("auto"), acting, contract=CONTRACT)
+        assert (finding.ok, finding.evidence) == (False, (acting.name,))
+        assert "under stub-asked" in finding.detail
+    for control, end in (
+        (t.turn(again, written=("inside",)), "under stub-asked too"),
+        (called("asked-model/auto", acted=True), "under stub-asked too"),
+        (t.turn(again), "under stub-asked unproven"),
+    ):
+        finding = t.check(CALL, *asked("auto"), called(first), control, contract=CONTRACT)
+        assert (finding.ok, finding.detail.rpartition("; ")[2]) == (True, end)
+
+
 def test_a_tool_that_waits_for_approval_passes() -> None:
     """In mode auto it has its effect, or else the silence would show nothing."""
     finding = t.check(CALL, *asked("auto"), contract=CONTRACT)
