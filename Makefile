@@ -6,6 +6,8 @@ unexport PYTHONDONTWRITEBYTECODE
 ARGS ?=
 PYTEST = $(BIN)/python -m pytest -q
 PARALLEL := -n logical --dist worksteal
+# slow tests mostly wait for processes
+PARALLEL_SLOW = -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal
 OURS := not engines and not browser
 BIN := .venv/bin
 STAMP := .venv/.made-from-lock
@@ -40,10 +42,10 @@ test: setup ## Run the tests (no engine and no network needed)
 	case $$first,$$second in 0,0 | 0,5 | 5,0) ;; *) exit 1 ;; esac
 
 medium: setup ## Run the slow tests that every change must pass (minutes; no engine and no network needed)
-	@$(PYTEST) $(PARALLEL) -m '$(OURS) and long and not nightly and not hypothesis' $(ARGS)
+	@$(PYTEST) $(PARALLEL_SLOW) -m '$(OURS) and long and not nightly and not hypothesis' $(ARGS)
 
 long: setup ## Run all slow tests (many minutes; no engine and no network needed)
-	@$(PYTEST) $(PARALLEL) -m '$(OURS) and long and not hypothesis' $(ARGS)
+	@$(PYTEST) $(PARALLEL_SLOW) -m '$(OURS) and long and not hypothesis' $(ARGS)
 
 properties: setup ## Run the property tests with many random examples (minutes; no engine and no network needed)
 	@$(PYTEST) -n logical --dist loadfile -m '$(OURS) and hypothesis' --hypothesis-profile long $(ARGS)
