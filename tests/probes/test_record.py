@@ -33,6 +33,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 RELEASES = sorted(f"{path.parent.name}@{path.name}" for path in FIXTURES.glob("*/*") if any(path.iterdir()))
 NEWEST = [f"{engine}@{recorded_releases.newest(engine)}" for engine in load.engine_names()]
 LATER_STEPS = {"main/same", "main/same-again"}
+LATER_CASES = {"sandbox"}  # which no recording has yet
 MACHINE = re.compile(r"(?<![\w>.-])/(?:root|work|Users|home/(?!runner)|tmp|var/tmp|mnt)/")
 # releases that are broken or degraded, with every clause that fails
 NO_ID = {"handle.present"}
@@ -59,7 +60,7 @@ class FixtureScript:
 
     def steps(self) -> list[str]:
         """Run every recorded case and return its steps as `case/step`."""
-        for case in RECORDED:
+        for case in (case for case in RECORDED if case.name not in LATER_CASES):
             self._case = case.name
             with suppress(CaseStoppedError):
                 case.play(cast("EngineDriver", self))
@@ -146,9 +147,13 @@ def test_a_release_without_an_executable_has_its_pages_recorded() -> None:
 
 
 def test_iflow_is_judged_on_every_clause_that_recordings_can_answer() -> None:
-    """Recordings answer every clause except those about network, executable, exit and what was started or written."""
-    unanswered = {name for name, result in judged("iflow@0.5.19").items() if result.result is Result.NOT_RUN}
-    assert unanswered == {
+    """Recordings answer every clause except those about network, executable, exit and what was started or written.
+
+    The clauses of sets that are newer than the recordings are left out.
+    """
+    results, earlier = judged("iflow@0.5.19"), load.catalogue().of_set("2026-12")
+    unanswered = {name for name, result in results.items() if result.result is Result.NOT_RUN}
+    assert unanswered & earlier.keys() == {
         "network.loopback-only",
         "executable.unchanged",
         "process.clean-exit",

@@ -125,8 +125,8 @@ class Person:
             tree = FakeTree if turn.ended is Ended.EXIT else partial(HangingTree, on_hang=stop.set)
             with self.monkeypatch.context() as patched:
                 patched.setattr(execution, "ProcessTree", tree)
-                # no process runs that could prove that it is guarded
-                return run_turn(replace(request, proof=""), reader, stop=stop, **callbacks)
+                # no process runs that could prove that it is guarded, or print into a file
+                return run_turn(replace(request, proof="", stdout_file=False), reader, stop=stop, **callbacks)
 
         self.monkeypatch.setattr(attempt, "run_turn", played)
         command = [str(self.executable), *self.started(turn.argv[1:])]

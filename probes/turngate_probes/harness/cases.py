@@ -451,8 +451,9 @@ _LARGE_PROMPT = Case("large-prompt", _large_prompt, 1)
 _SURROUNDED = ("canaries", "own-settings", "workspace", "artifacts", "file-marks", "asked-model", "any-settings")
 _NOT_RECORDED = ("ends-once", "disturbed", "at-once", *_SURROUNDED)
 _REDUCED = (_CALLED_ONCE, _LARGE_PROMPT)
+_LEFT_OUT = {*_NOT_RECORDED, *(case.name for case in _REDUCED)}
 RECORDED = (
-    *(case for case in CASES if case.name not in (*_NOT_RECORDED, *(case.name for case in _REDUCED))),
+    *(case for case in CASES if case.level != "long" and case.name not in _LEFT_OUT),
     *_REDUCED,
     *RECORDED_ONLY,
 )

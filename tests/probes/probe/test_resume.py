@@ -110,7 +110,8 @@ def test_a_proof_runs_with_settings_of_the_user(tmp_path: Path, monkeypatch: pyt
     executable = engines.install(tmp_path / "bin")
     assert ruled(executable).exit_code == 0
     (config,) = (tomllib.loads(file.content) for file in played[0].hermetic.files)
-    assert (config["history"], config["model"]) == ({"persistence": "none"}, "stub")
+    assert config["history"] == {"persistence": "none"}
+    assert (config["model_provider"], "model" in config) == ("stub", False)
     assert saved(executable)
     assert last_result(CODEX, executable, "", default_cache()) is None
 
