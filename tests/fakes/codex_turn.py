@@ -35,6 +35,7 @@ FAULTS = set((ME.parent / "faults").read_text().split())
 HOME = Path(os.environ.get("CODEX_HOME", "."))
 HELP = "resume --json --skip-git-repo-check --model --sandbox --config --cd --ignore-rules SESSION_ID PROMPT"
 WITH_VALUE = ("--model", "--sandbox", "--config", "-c", "--cd")
+EFFORT = "model_reasoning_effort"
 WRITABLE = "default_permissions"  # a profile, which is named like the one folder that it lets tools write
 
 
@@ -73,6 +74,8 @@ def parse(rest: list[str]) -> tuple[dict[str, str], str | None, str]:
             options[word] = rest.pop(0)
             if options[word].startswith(f"{WRITABLE}="):
                 options[WRITABLE] = options[word].removeprefix(f"{WRITABLE}=")
+            if options[word].startswith(f"{EFFORT}="):
+                options[EFFORT] = options[word].removeprefix(f"{EFFORT}=").strip('"')
             if options[word].startswith("notify="):
                 import subprocess
 
@@ -194,6 +197,7 @@ def ask(options: dict[str, str], history: list[str]) -> str | None:
             "instructions": reported,
             "input": content,
             "tools": tools,
+            "reasoning": {"effort": options.get(EFFORT, "low")},
         }
         while (said := respond(document)) and said["type"] in ("function_call", "custom_tool_call"):
             output = {"type": f"{said['type']}_output", "call_id": said["call_id"], "output": act(options, said)}
@@ -216,17 +220,19 @@ def offered(options: dict[str, str]) -> list[str]:
 
 
 def instructions(options: dict[str, str]) -> str:
-    """Return what a trusted workspace adds to the system prompt, and start the programs that it names."""
+    """Return what a workspace adds to the system prompt; of a trusted one, start the programs that it names."""
+    own = Path("AGENTS.md")
+    told = own.read_text() if own.exists() else ""
     trusted = "--trust" in options or options.get("-c", "").startswith("projects=")
     if not trusted or not (config := Path(".codex/config.toml")).exists():
-        return ""
+        return told
     import subprocess
     import tomllib
 
     held = tomllib.loads(config.read_text())
     for server in held.get("mcp_servers", {}).values():
         subprocess.run([server["command"], *server["args"]], check=False)
-    return Path(held["model_instructions_file"]).read_text() if "model_instructions_file" in held else ""
+    return told + (Path(held["model_instructions_file"]).read_text() if "model_instructions_file" in held else "")
 
 
 def respond(document: object) -> "Any":
@@ -299,10 +305,21 @@ def send(method: str, path: str, document: object) -> tuple[int, bytes]:
 def end() -> int:
     """Exit as engines do, or with a fault."""
     sys.stdout.flush()
+    notify()
     leave_orphan()
     if "hang=after" in FAULTS:
         signal.pause()
     return 1 if "exit-code=1" in FAULTS else 0
+
+
+def notify() -> None:
+    """Start the program that a user's settings name for the end of a turn."""
+    import subprocess
+    import tomllib
+
+    config = HOME / "config.toml"
+    if program := tomllib.loads(config.read_text()).get("notify") if config.exists() else None:
+        subprocess.run(program, check=False)
 
 
 def leave_orphan() -> None:
