@@ -54,7 +54,7 @@ def test_results_are_added(tmp_path: Path) -> None:
     """A release's results replace earlier ones; selected clauses are added to them."""
     whole = with_journal(known(), journal(tmp_path, *j.clauses()))
     (first,) = whole.releases
-    assert (first.verdict, first.clauses.keys()) == (Verdict.COMPATIBLE, {clause.id for clause in j.HERMETIC})
+    assert (first.verdict, {*first.clauses}) == (Verdict.COMPATIBLE, {clause.id for clause in j.HERMETIC})
     one = journal(tmp_path, j.clause("stdin.open", "fail"), selected=("stdin.open",), verdict=None)
     (after,) = with_journal(whole, one).releases
     assert after.verdict is Verdict.COMPATIBLE
