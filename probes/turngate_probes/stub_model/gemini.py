@@ -26,6 +26,7 @@ _STATUSES = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
+_SCHEMAS = ("responseJsonSchema", "responseSchema")
 _PAIRED = ("functionCall", "functionResponse")
 
 
@@ -50,6 +51,14 @@ def _tool_ids(content: Json) -> ToolIds:
     parts = objects(content.get("parts"))
     calls, results = ([part[key] for part in parts if isinstance(part.get(key), dict)] for key in _PAIRED)
     return ToolIds(*(tuple(str(each.get("id") or each.get("name")) for each in used) for used in (calls, results)))
+
+
+def _schema(request: Json) -> Json | None:
+    config = request.get("generationConfig")
+    if not isinstance(config, dict):
+        return None
+    given = next((config[key] for key in _SCHEMAS if isinstance(config.get(key), dict)), None)
+    return {"type": "object"} if given is None and config.get("responseMimeType") == "application/json" else given
 
 
 def _document(answer: ModelAnswer, text: str, **ended: str) -> Json:
@@ -98,4 +107,5 @@ WIRE = WireProtocol(
     messages="contents",
     content="parts",
     role="user",
+    schema=_schema,
 )

@@ -114,6 +114,7 @@ class WireProtocol(Struct, frozen=True):
         messages: the key of the conversation in a request; a plain string is a message of the user.
         content: the key of a message's text.
         role: the role of messages without one.
+        schema: the JSON schema that the answer to a request must fit; None if it may be any text or a call.
     """
 
     name: str
@@ -128,6 +129,7 @@ class WireProtocol(Struct, frozen=True):
     messages: str = "messages"
     content: str = "content"
     role: str | None = None
+    schema: Callable[[Json], Json | None] = lambda _request: None
 
     def read(self, document: Json) -> ModelPrompt:
         """Return the prompt of a request, without unknown parts."""

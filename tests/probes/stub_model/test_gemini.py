@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,25 @@ def test_tool_call(backend: StubBackend, client: genai.Client) -> None:
     stream = client.models.generate_content_stream(model="m", contents="hi")
     calls = [call for answer in (whole, *stream) for call in answer.function_calls or ()]
     assert [(call.name, call.args) for call in calls] == [("look", {"at": 1})] * 2
+
+
+def test_json(backend: StubBackend, client: genai.Client) -> None:
+    """An answer for which the client gives a schema fits it, and uses up no scripted reply."""
+    backend.script(StubRule(ToolCall("look", {}), times=1))
+    schema = types.Schema(
+        type=types.Type.OBJECT,
+        properties={
+            "choice": types.Schema(type=types.Type.STRING, enum=["flash", "pro"]),
+            "score": types.Schema(type=types.Type.INTEGER, minimum=1, maximum=9),
+        },
+        required=["choice", "score"],
+    )
+    for given in ({"response_schema": schema}, {"response_json_schema": schema.json_schema.model_dump(mode="json")}):
+        config = types.GenerateContentConfig(response_mime_type="application/json", **given)
+        answer = client.models.generate_content(model="m", contents="hi", config=config)
+        assert json.loads(answer.text or "") == {"choice": "flash", "score": 1}
+    calls = client.models.generate_content(model="m", contents="hi").function_calls or ()
+    assert [call.name for call in calls] == ["look"]
 
 
 @each(
