@@ -143,7 +143,7 @@ def at_once(observed: Observations) -> Finding:
     for turn, earlier, others in ((a, (), of_b), (b, (), of_a), (b_again, (b,), of_a)):
         signs += [*_lost(turn, *earlier, where="beside another conversation"), *_mixed(turn, others)]
     if not signs:
-        _check_beside(a, b)
+        _check_beside(b, *kept)
     for turn in (again, beside):
         # a refusal is told, and so is another id
         lost = _lost(turn, a, where="beside another resume of its session") if turn.hung or turn in kept else ()

@@ -89,10 +89,16 @@ def disturbed_turns(contract: EngineContract) -> int:
 
 
 def at_once(driver: EngineDriver) -> None:
-    """Run two conversations side by side, and resume one of them twice at once."""
-    a, b = driver.at_once(*(Meant(step, None, _answering(step), opens=True) for step in (A, B)))
-    driver.at_once(*(_resuming(step, turn) for step, turn in ((A_AGAIN, a), (A_BESIDE, a), (B_AGAIN, b))))
-    driver.resume(A_LAST, a.session, _answering(A_LAST, turn_index=4))
+    """Run two conversations side by side, and resume one of them twice at once.
+
+    The first turn of all runs alone, since a user's home has been used before: a new one may hold what only one process
+    can make, such as a database.
+    """
+    a = driver.start(A, _answering(A))
+    b = driver.at_once(
+        Meant(B, None, _answering(B), opens=True), *(_resuming(step, a) for step in (A_AGAIN, A_BESIDE))
+    )[0]
+    driver.at_once(_resuming(A_LAST, a, turn_index=4), _resuming(B_AGAIN, b))
 
 
 def running(tool: ToolUse, command: str) -> ToolUse:
@@ -112,5 +118,5 @@ def _answering(step: str, turn_index: int = 1) -> Ask:
     return ask(Text(f'{{"outcome": "final", "final_data": {{"step": "{step}"}}}}'), turn_index=turn_index)
 
 
-def _resuming(step: str, turn: Turn) -> Meant:
-    return Meant(step, turn.session, _answering(step, turn_index=2))
+def _resuming(step: str, turn: Turn, turn_index: int = 2) -> Meant:
+    return Meant(step, turn.session, _answering(step, turn_index))

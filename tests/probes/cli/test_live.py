@@ -44,7 +44,7 @@ def test_two_turns_are_run_with_consent(live: Any, tmp_path: Path) -> None:
     assert "will be run 2 times, in your environment" in before
     assert "--ignore-rules resume '<session id>' -" in before
     assert "Total: 2 turns, about 100 tokens of prompts and replies" in before
-    assert len(list((tmp_path / ".codex/sessions").iterdir())) == 1
+    assert len(list((tmp_path / ".codex/sessions").glob("*.json"))) == 1
     (journal,) = (tmp_path / "cache/probes").iterdir()
     assert "using <secret>" in journal.read_text()
     assert KEY not in journal.read_text() + done.out + done.err

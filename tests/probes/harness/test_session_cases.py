@@ -121,16 +121,17 @@ def test_turns_run_at_the_same_time(faults: tuple[str, ...], tmp_path: Path) -> 
     """Each of the turns beside each other asks its model before one of them ends, unless it is refused."""
     observed = engines.play(engines.install(tmp_path, *faults), tmp_path, "at-once").observed
     turns = {name.partition("/")[2]: turn for name, turn in observed.turns.items()}
-    a, b, last = turns["a-first"], turns["b-first"], turns["a-last"]
-    resumed = [turns[step] for step in ("a-again", "a-beside", "b-again")]
-    for together in ((a, b), resumed):
+    b, again, beside = beside_a = [turns[step] for step in ("b-first", "a-again", "a-beside")]
+    last, b_again = later = [turns[step] for step in ("a-last", "b-again")]
+    for together in (beside_a, later):
         asked = [turn for turn in together if turn.watched]
         assert max(turn.watched[0].at for turn in asked) < min(turn.finished_at for turn in asked)
         assert all(turn.watched == turn.sent() for turn in asked)
         assert all(turn.scripted == turn.reading.final_text for turn in asked)
-    assert [turn.exit_code for turn in resumed].count(1) == (0 if faults else 1)
-    assert [turn.resumed for turn in resumed] == [a.session, a.session, b.session]
-    assert sum(last.carries(turn) for turn in resumed[:2]) == 1
+    assert [turn.exit_code for turn in (again, beside)].count(1) == (0 if faults else 1)
+    assert [turn.resumed for turn in (again, beside, last)] == [turns["a-first"].session] * 3
+    assert b_again.resumed == b.session
+    assert sum(last.carries(turn) for turn in (again, beside)) == 1
 
 
 def test_one_slot_is_enough_for_turns_at_the_same_time(tmp_path: Path) -> None:

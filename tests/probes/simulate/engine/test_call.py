@@ -45,8 +45,8 @@ SHOWN = frozenset(
         for kind in ("401", "500", "away", "cut")
     }
 )
-# a simulation starts no other process, runs no command or tool of a user, has no goals, and keeps a turn before it
-# prints its end; a simulated sticky process is not told what to deviate in
+# a simulation starts no other process, runs no command or tool of a user, and keeps a turn before it prints its end; a
+# simulated sticky process is not told what to deviate in
 NOT_SHOWN = frozenset(
     {
         ("interactive.settings-cannot-widen", "own-tool"),
@@ -57,7 +57,6 @@ NOT_SHOWN = frozenset(
         ("sticky.permission-allowed", "no-effect"),
         ("sticky.settings-cannot-widen", "writes"),
         ("sticky.workspace-cannot-redirect", "program"),
-        ("turn.ends-once", "goes-on"),
     }
 )
 
