@@ -46,7 +46,8 @@ def test_what_goes_on_in_new_processes_is_ended(cli_env: CliEnv, tmp_path: Path)
     assert (said.code, "could not stop" in said.err) == (0, False)
 
 
-@pytest.mark.processes
+@pytest.mark.long
+@pytest.mark.nightly
 def test_what_can_not_be_ended_is_told(
     cli_env: CliEnv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
