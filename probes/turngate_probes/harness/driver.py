@@ -101,7 +101,7 @@ class TurnInterruption:
         self._await_request()
 
     def requested(self, *, with_prompt: bool = True) -> None:
-        """Act, the first time this is called; the signal is sent at the first request that has the prompt."""
+        """Act, the first time this is called; the signal is sent at the first request for an answer to the prompt."""
         with self._lock:
             if self._patience is not None and not self._requested:
                 self._start_timer(self._patience, self._give_up)
@@ -631,7 +631,7 @@ class EngineDriver(Struct, frozen=True):
                 self.startups.called(mid_turn)
                 if ask.mostly_waits:
                     free_slot()
-                mid_turn.requested(with_prompt=ask.nonce in exchange.nonces)
+                mid_turn.requested(with_prompt=ask.nonce in exchange.nonces and not exchange.is_for_json)
                 mid_turn.wait_until_over(ask.seconds_of_helper(exchange))
 
             sandbox.backend.on_exchange(self._own(ask, requested))

@@ -23,6 +23,7 @@ from turngate_probes.stub_model.protocol import (
     Refuse,
     Reply,
     ReplyRules,
+    Structured,
     Summary,
     Text,
     ToolCall,
@@ -66,7 +67,7 @@ class Exchange(Struct, frozen=True):
         nonces: all matches of NONCE anywhere in the body, in order of first appearance, each once.
         tools: the names of the tools offered to the model; the type of those that have no name.
         body: as sent, content-encoding undone; empty if it could not be read; of a recording the signs of approval.
-        reply: "text", "summary", "tool_call NAME", "refuse STATUS", "hang", "cut", "count", "models", "tunnel".
+        reply: "text", "json", "summary", "tool_call NAME", "refuse STATUS", "hang", "cut", "count", "models", "tunnel".
         size: bytes of the body as sent, content-encoding undone; None if a recording does not say.
         peer: the local port from which it came; 0 if a recording does not say.
         headers: its headers, by lower-case name; empty if a recording does not say.
@@ -96,6 +97,11 @@ class Exchange(Struct, frozen=True):
             return not is_forced(json.loads(self.body).get("tool_choice"))
         except (ValueError, RecursionError, AttributeError):
             return True
+
+    @property
+    def is_for_json(self) -> bool:
+        """Whether it asks for JSON that fits a schema, beside the conversation, as for which model should answer."""
+        return self.reply == "json"
 
     @property
     def is_call(self) -> bool:
@@ -232,7 +238,7 @@ def _generate(request: Exchange, route: Route, script: ReplyRules) -> tuple[Exch
     document: Json = {**sent, **route.given}
     prompted = wire.read(document)
     schema = wire.schema(document)
-    chosen = script.choose(document, prompted) if schema is None else Text(json.dumps(least_instance(schema)))
+    chosen = script.choose(document, prompted) if schema is None else Structured(json.dumps(least_instance(schema)))
     reply, answer = _answer(wire, chosen, document)
     model = document.get("model") if isinstance(document.get("model"), str) else None
     request = replace(
@@ -255,7 +261,7 @@ def _answer(wire: WireProtocol, reply: Reply, document: Json) -> tuple[str, Answ
         case Hang():
             return "hang", None
         case Text(text, tokens):
-            label = "summary" if isinstance(reply, Summary) else "text"
+            label = "summary" if isinstance(reply, Summary) else "json" if isinstance(reply, Structured) else "text"
             answer = ModelAnswer(model, text, tokens=tokens)
         case ToolCall(name, arguments, tokens, through, program):
             called = ModelAnswer(model, tool=through or name, arguments=arguments, tokens=tokens, program=program)

@@ -161,6 +161,10 @@ class Summary(Text, frozen=True):
     """The model summarizes the conversation in `text`, as an engine asks it to that compacts one."""
 
 
+class Structured(Text, frozen=True):
+    """The model says JSON that fits the request's schema."""
+
+
 class ToolCall(Struct, frozen=True):
     """The model asks for the tool `name` with `arguments`, whether or not it was offered.
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-_SIMPLE: Mapping[str, Any] = {"string": "", "boolean": False, "null": None, "number": 0, "integer": 0}
+_SIMPLE: Mapping[str, Any] = {"string": "", "boolean": False, "null": None}
 _DEPTH = 50  # of a schema; what is below is left out
 
 
@@ -30,13 +30,15 @@ def least_instance(schema: object, depth: int = _DEPTH) -> Any:
             return {name: least_instance(members.get(name), depth - 1) for name in names}
         case "array":
             return [least_instance(schema.get("items"), depth - 1)] if _least(schema, "minItems") else []
-        case "number" | "integer":
+        case "number":
             return _least(schema, "minimum")
+        case "integer":  # more often a count or a place than an amount
+            return _least(schema, "minimum", 1)
     return _SIMPLE.get(kind, "")
 
 
-def _least(schema: Mapping[str, Any], key: str) -> int | float:
+def _least(schema: Mapping[str, Any], key: str, default: int = 0) -> int | float:
     given = schema.get(key)
     if isinstance(given, str) and given.isascii() and given.isdecimal():
         return int(given[:9])  # the Gemini API writes long integers as text
-    return given if isinstance(given, int | float) else 0
+    return given if isinstance(given, int | float) else default

@@ -2,11 +2,13 @@
 
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from signal import Signals
 from typing import Any
 
 import pytest
@@ -128,6 +130,30 @@ def test_patience_ends_a_turn_after_its_first_request(played: EngineDriver) -> N
     assert (turn.ended, turn.reading.result.outcome) == (Ended.STOPPED, Outcome.ERROR)
     assert turn.seconds < lab_module.TURN_TIMEOUT / 2
     assert len(turn.watched) == 1
+
+
+# an engine that first asks a model for JSON, as for which model should answer
+ROUTING = """\
+#!{python}
+import json, subprocess, sys, urllib.request
+prompt = sys.stdin.read()
+asked = {{"contents": [{{"parts": [{{"text": prompt}}]}}], "generationConfig": {{"responseSchema": {{}}}}}}
+without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({{}}))
+without_proxy.open("{url}/v1beta/models/router:generateContent", json.dumps(asked).encode()).read()
+sys.exit(subprocess.run(["{engine}", *sys.argv[1:]], input=prompt, text=True).returncode)
+"""
+
+
+def test_a_signal_comes_at_the_request_for_an_answer(played: EngineDriver, tmp_path: Path) -> None:
+    """A request for JSON has the prompt too, but the signal comes at the next one, which is for an answer."""
+    router = tmp_path / "router"
+    slots = {"python": sys.executable, "url": played.sandbox.backend.url, "engine": str(played.executable)}
+    router.write_text(ROUTING.format(**slots))
+    router.chmod(0o755)
+    asked = ask(reply=Hang(), signal=Signals.SIGKILL, patience=60.0)
+    turn = replace(played, executable=router).start("first", asked)
+    assert turn.signal is not None
+    assert [request.reply for request in turn.sent()] == ["json", "hang"]
 
 
 def test_patience_that_was_not_needed_does_no_harm(played: EngineDriver) -> None:

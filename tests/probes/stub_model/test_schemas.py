@@ -50,6 +50,7 @@ _SCHEMAS = st.dictionaries(st.sampled_from(_WORDS), _JSON | st.sampled_from(_WOR
         (ROUTER, {"reasoning": "", "model_choice": "flash"}),
         ({"type": "integer", "minimum": 1, "maximum": 100}, 1),
         ({"type": "INTEGER", "minimum": "7"}, 7),
+        ({"type": "integer"}, 1),
         ({"type": "number"}, 0),
         ({"type": "boolean"}, False),
         ({"type": ["null", "string"]}, None),
@@ -105,8 +106,9 @@ def answered(document: dict[str, Any]) -> tuple[int, str]:
     """Return the status and the text of an answer to gemini, where all is refused by the script."""
     path = "/v1beta/models/gemini-flash-lite:generateContent"
     request = Exchange(0, "POST", path, body=json.dumps(document).encode())
-    _, answer = respond(request, Message(), ReplyRules([StubRule(Refuse(500))]))
+    noted, answer = respond(request, Message(), ReplyRules([StubRule(Refuse(500))]))
     assert answer is not None
+    assert noted.is_for_json is (answer.status == 200)
     body = answer.body
     assert isinstance(body, dict)
     if answer.status != 200:
