@@ -57,6 +57,8 @@ NOT_SHOWN = frozenset(
         ("sticky.permission-allowed", "no-effect"),
         ("sticky.settings-cannot-widen", "writes"),
         ("sticky.workspace-cannot-redirect", "program"),
+        ("turn.ends-once", "goes-on"),
+        ("turn.ends-once", "stays"),
     }
 )
 
