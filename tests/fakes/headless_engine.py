@@ -11,7 +11,7 @@ of steps:
 - `["meet"]`: write the pid to the fifo `meeting`, then wait for input on the fifo `go`
 - `["env", name]`: print that environment variable's value on stderr
 - `["write", path, text]`, `["remove", path]`, `["link", target, path]`: change a file
-- `["hop", fifo]`: leave a process that goes on in a new one every 10 ms, see `hopper`
+- `["hop", fifo, kind…]`: leave a process that goes on in a new one every 10 ms, see `hopper`
 - `["hang"]`: wait for a signal
 - `["signal", number]`, `["exit", code]`: end this way (without either: exit code 0)
 
@@ -74,7 +74,7 @@ def play(steps: "list[Any]", folder: str) -> int:
             case "hop":
                 from tests.fakes import hopper
 
-                hopper.leave(what[0])
+                hopper.leave(*what)
             case "hang":
                 import signal
 

@@ -2,8 +2,8 @@
 
 It is no fault of the simulated engine because no engine hops; it shows that the end of a tree of processes is complete.
 
-It holds a fifo open, so that a test sees when all of it is gone: `python hopper.py FIFO [deaf] [bare]`. A deaf one
-ignores SIGTERM, and a bare one has no environment.
+It holds a fifo open, so that a test sees when all of it is gone: `python hopper.py FIFO [deaf] [bare] [tired]`. A deaf
+one ignores SIGTERM, a bare one has no environment, and a tired one stays in one process after the first hops.
 """
 
 import os
@@ -56,7 +56,7 @@ def hop(writer: int, *kinds: str) -> None:
         if time.monotonic() > end or os.fork():
             os._exit(0)
         os.setsid()
-        time.sleep(INTERVAL)
+        time.sleep(LONGEST if number == FIRST and "tired" in kinds else INTERVAL)
     os._exit(0)
 
 

@@ -46,15 +46,18 @@ def start_time(pid: int) -> float:
 
 
 def tags_of(process: psutil.Process) -> set[str]:
-    """Return the tags of a process, none if they can't be read; psutil.NoSuchProcess if it is gone."""
+    """Return the tags of a process, none if they can't be read; psutil.NoSuchProcess if it is gone, or about to be."""
     environment: dict[str, str] = {}
     with suppress(psutil.AccessDenied, psutil.ZombieProcess):
         for _ in range(5):
-            environment = process.environ()
-            # during exec there is briefly none; kernel threads never have an executable
-            if environment or not process.exe():
+            if environment := process.environ():
                 break
-            time.sleep(POLL / 2)
+            if not process.exe():
+                # what ends has lost its memory before it is a zombie; a kernel thread never had any, and mostly sleeps
+                if process.status() == psutil.STATUS_RUNNING:
+                    raise psutil.NoSuchProcess(process.pid)
+                break
+            time.sleep(POLL / 2)  # during exec there is briefly no environment
     return set(environment.get(TAG, "").split("/")) - {""}
 
 

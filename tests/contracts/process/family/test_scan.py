@@ -95,3 +95,12 @@ def test_process_within_exec_is_looked_at_again() -> None:
     environments: list[dict[str, str]] = [{}, {}, {TAG: "/outer/mine"}]
     fake: Any = SimpleNamespace(environ=lambda: environments.pop(0), exe=lambda: "/bin/true")
     assert tags_of(fake) == {"outer", "mine"}
+
+
+def test_a_process_that_is_ending_hides_nothing() -> None:
+    """One that has lost its memory and is no zombie yet counts as gone, since it may have left another one."""
+    fake: Any = SimpleNamespace(pid=7, environ=dict, exe=str, status=lambda: psutil.STATUS_RUNNING)
+    with pytest.raises(psutil.NoSuchProcess):
+        tags_of(fake)
+    fake.status = lambda: psutil.STATUS_IDLE  # a kernel thread
+    assert tags_of(fake) == set()
