@@ -90,6 +90,9 @@ class Repair(StrEnum):
 class EngineSessionHandle(Struct, frozen=True, forbid_unknown_fields=True):
     """An engine's own session id; `handle_value` is opaque, `created_at_turn` counts from 1.
 
+    Every engine that has a contract today is of `handle_type` `session_id`. `session_file` is for an engine that
+    resumes the path of a file which it printed, `opaque` for one that resumes a token which is neither.
+
     >>> session_id = "0198c6a1-6d70-7000-8000-000000000001"
     >>> turngate.EngineSessionHandle("codex", "session_id", session_id, created_at_turn=1).engine
     'codex'
@@ -110,7 +113,11 @@ class EngineInteractiveProfile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EngineResumeCapability(Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether resume works, and how this was determined."""
+    """Whether resume works, and how this was determined.
+
+    `probe_method` is `filesystem` if a file decided, such as the session store, else `command`. Nothing reports `api`:
+    it is for an engine that has a request by which it says whether it can resume.
+    """
 
     supported: bool
     probe_method: ProbeMethod

@@ -3,21 +3,20 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tests.conform.measured import Measured
+from tests.conform.measured import Breach, Measured
 from tests.conform.real import ORCHESTRATORS, Orchestrator
-from turngate_probes.conform.catalogue import rules, scenarios
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, KEPT = DOCS / "orchestrators.md", DOCS / "orchestrators.json"
 HEAD = """# Released orchestrators
 
-What `turngate conform` sees when it runs orchestrators from their released packages. The drivers are in
-`tests/conform/drivers`, and the expected results in `tests/conform/baselines`. `make orchestrators` measures all of
-them again and renders this page; `make orchestrators ARGS=codex_sdk` measures one of them.
+What `turngate conform` sees when it runs orchestrators from their released packages. [Test your
+orchestrator](test-your-orchestrator.md#rules) describes the rules and scenarios. A client library is not a whole
+orchestrator: where it breaks a rule, its caller can often check the case, and the tables below say how.
 
-A client library is not a whole orchestrator: where the table says that it breaks a rule, its caller can often check the
-case. A scenario is skipped if the engine, the form of its output, or a process for several turns can't play it, or if
-it needs a reply and the orchestrator has only one turn.
+A scenario is skipped if the engine, the form of its output, or a process for several turns can't play it, or if it
+needs a reply and the orchestrator has only one turn. In a checkout, `make orchestrators ARGS=codex_sdk` measures one of
+them again.
 
 | orchestrator | engine | measured | pass | fail | skipped |
 |---|---|---|---|---|---|
@@ -51,11 +50,13 @@ def _details(row: Measured) -> Iterator[str]:
     yield f"## {_named(row)}\n"
     if notes := " ".join(_notes(_KNOWN[row.name])):
         yield f"{notes}\n"
-    yield "| scenario | rule | what was seen |\n|---|---|---|"
+    yield "| scenarios | broken rules | what was seen |\n|---|---|---|"
+    alike = dict[str, list[Breach]]()
     for breach in row.breaches:
-        seen = breach.seen.replace("|", "\\|").replace("\n", " ")
-        scenario, rule = scenarios()[breach.scenario].sentence, rules()[breach.rule].sentence
-        yield f"| {breach.scenario}: {scenario} | {rule} | {seen} |"
+        alike.setdefault(breach.seen, []).append(breach)
+    for seen, breaches in alike.items():
+        one_line = seen.replace("|", "\\|").replace("\n", " ")
+        yield f"| {_listed(one.scenario for one in breaches)} | {_listed(one.rule for one in breaches)} | {one_line} |"
     yield ""
 
 
@@ -67,6 +68,10 @@ def _notes(one: Orchestrator) -> Iterator[str]:
         yield "It always lets the engine act without asking, so it is measured with `--autonomous`."
     if one.git:
         yield "It resumes only in a git repository, so it is measured with `--git`."
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in dict.fromkeys(names))
 
 
 def _named(row: Measured) -> str:

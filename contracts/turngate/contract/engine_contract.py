@@ -183,6 +183,8 @@ class Events(Struct, frozen=True):
 class HandlePlace(Struct, frozen=True):
     """Where the session id is and what it looks like.
 
+    handle_type: What a resume takes: `session_id`, as every engine so far. `session_file` is for an engine that resumes
+        the path of a file which it printed, `opaque` for one that resumes a token which is neither.
     record: first: in the first record that matches, before the turn's end; last: in the last record; every: in each
         record, always the same; only: in the only record that matches.
     match: Dotted path into the record -> its required value. Others may precede it, such as those of a user's hooks.

@@ -16,7 +16,7 @@ from turngate_probes.clauses.checks import LEVELS
 LATEST = re.compile(r"latest(?::(?P<count>[1-9]\d*))?")
 COMPARATOR = re.compile(r"(?P<sign>>=|<=|>|<|=)\s*(?P<version>[^\s,<>=]+)")
 SIGNS: dict[str, Callable[[Version, Version], bool]] = {">=": ge, "<=": le, ">": gt, "<": lt, "=": eq}
-HINT = "write all, latest:20, 0.168.0,0.169.0 or '>=0.100 <0.150'"
+HINT = "write all, latest:20, 0.147.0,0.169.0 or '>=0.100 <0.150'"
 
 
 def known_clauses(clause_ids: Iterable[str], level: str) -> tuple[str, ...]:
