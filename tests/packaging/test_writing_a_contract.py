@@ -13,33 +13,24 @@ from turngate import RefusedError, first_turn, read_turn
 from turngate.contract import lint, load
 from turngate.contract.load import Contract
 
-PAGE = (Path(__file__).parents[2] / "docs/writing-a-contract.md").read_text("utf-8")
-BLOCKS_OF_YAML = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-(
-    CONTRACT,
-    NO_AUTO_FLAGS,
-    STORE,
-    LINES,
-    OUTPUTS,
-    CHANGE,
-    DEVIATIONS,
-    SIGNS,
-    STICKY,
-    ONGOING,
-    QUESTIONS,
-    SANDBOXES,
-    CANARIES,
-    SETTINGS,
-    UNSAFE,
-    COPIED,
-    ARTIFACTS,
-    REDIRECTS,
-    MARKS,
-    INSTRUCTIONS,
-    OUTPUT_SETTINGS,
-) = BLOCKS_OF_YAML
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "writing-a-contract.md").read_text("utf-8")
+RELEASES = (DOCS / "contract-releases.md").read_text("utf-8")
+SAFETY = (DOCS / "contract-safety.md").read_text("utf-8")
+
+
+def examples(page: str) -> list[str]:
+    """Return the YAML examples of a page."""
+    return re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+
+
+CONTRACT, NO_AUTO_FLAGS = examples(PAGE)
+LINES, OUTPUTS, OUTPUT_SETTINGS, STICKY = examples((DOCS / "contract-output.md").read_text("utf-8"))
+STORE, COPIED, SANDBOXES = examples((DOCS / "contract-probe.md").read_text("utf-8"))
+SIGNS, SETTINGS, UNSAFE, REDIRECTS, CANARIES, ONGOING, QUESTIONS, ARTIFACTS, MARKS, INSTRUCTIONS = examples(SAFETY)
+CHANGE, DEVIATIONS = examples(RELEASES)
 (ENGINE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
+BLOCKS = re.findall(r"```console\n(.*?)```", PAGE + RELEASES, re.DOTALL)
 
 
 def test_the_contract_resolves() -> None:
@@ -168,13 +159,15 @@ def test_the_examples_of_deviations_and_signs_are_valid() -> None:
 
 def test_every_symptom_is_listed_with_its_meaning() -> None:
     """The page's table has each symptom of each clause, as the catalogue and the schema do."""
-    table = PAGE.partition("<!-- symptoms -->\n")[2].partition("<!-- /symptoms -->")[0]
-    listed = [tuple(re.findall(r"[^|]+", row)) for row in table.replace("`", "").replace(" | ", "|").splitlines()[2:]]
-    rows = [tuple(part.strip() for part in row) for row in listed]
-    known = [(c.id, word, meaning) for c in load.catalogue().values() for word, meaning in c.symptoms.items()]
-    assert rows == known
+    table = RELEASES.partition("<!-- symptoms -->\n")[2].partition("<!-- /symptoms -->")[0]
+    alike = dict[tuple[str, str], list[str]]()
+    for clause in load.catalogue().values():
+        for symptom, meaning in clause.symptoms.items():
+            alike.setdefault((symptom, meaning), []).append(f"`{clause.id}`")
+    rows = [f"| `{symptom}` | {meaning} | {', '.join(clauses)} |" for (symptom, meaning), clauses in alike.items()]
+    assert table.splitlines()[2:] == rows
     enumerated = load.schema("engine")["$defs"]["Deviation"]["properties"]["symptom"]["enum"]
-    assert {symptom for _, symptom, _ in rows} == {*enumerated}
+    assert {symptom for symptom, _ in alike} == {*enumerated}
 
 
 def test_every_key_of_a_sign_is_explained() -> None:
@@ -182,7 +175,7 @@ def test_every_key_of_a_sign_is_explained() -> None:
     keys = set(load.schema("engine")["$defs"]["ApprovalSign"]["properties"]) - set(
         load.schema("engine")["$defs"]["Basis"]["properties"]
     )
-    assert all(f"`{key}`" in PAGE for key in keys - {"changes"})
+    assert all(f"`{key}`" in SAFETY for key in keys - {"changes"})
 
 
 def hurried(tmp_path: Path) -> dict[str, str]:
