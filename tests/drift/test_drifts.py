@@ -27,6 +27,8 @@ ALONE = (
     "from-a-cache",
     "keeps-the-last-turns",
     "loses-the-summary",
+    "begun-anew",
+    "summary-not-stored",
 )
 # the turns of a case that come one after the other
 ORDER = {

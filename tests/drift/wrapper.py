@@ -224,6 +224,30 @@ def run_in_copy(call: WrappedCall) -> None:
 
 
 @instead
+def begin_anew(call: WrappedCall, after_turns: int) -> None:
+    """Run, but in a new session if the resumed one has had this many turns."""
+    resumed = resumed_by(call)
+    file = HOME / f"turns-of-{resumed}"
+    had = int(file.read_text()) if file.exists() else 1
+    if resumed and had >= after_turns:
+        at = call.argv.index(TOLD["resume_word"])
+        del call.argv[at : at + 2]
+    elif resumed:
+        file.write_text(str(had + 1))
+    call.run()
+
+
+@instead
+def keep_unsummarized(call: WrappedCall) -> None:
+    """Run, and put back a session that has fewer messages after the turn than before, as it was."""
+    was = {path: path.read_bytes() for path in (HOME / "sessions").rglob("*.jsonl")}
+    call.run()
+    for path, data in was.items():
+        if path.read_bytes().count(b"\n") < data.count(b"\n"):
+            path.write_bytes(data)
+
+
+@instead
 def number_sessions(call: WrappedCall) -> None:
     """Number the sessions of each home from 1, in the shape of the engine's ids."""
     file = HOME / "numbers"
