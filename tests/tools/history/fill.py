@@ -123,7 +123,9 @@ def with_journal(known: History, journal: Path) -> History:
     if new.verdict is Verdict.UNANSWERED and before and before.tested:
         return known  # a machine that lacks something says nothing about what another one has shown
     if new.verdict is None and before:
-        new = replace(before, clauses={**before.clauses, **new.clauses}, facts={**before.facts, **new.facts})
+        # what a release does under another model is not compared
+        facts = {**before.facts, **new.facts} if new.model == before.model else before.facts
+        new = replace(before, clauses={**before.clauses, **new.clauses}, facts=facts)
     return known.with_release(new)
 
 
