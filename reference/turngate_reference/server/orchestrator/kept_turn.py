@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from turngate import Ended, Interaction, Stop
+from turngate import Ended, Interaction, Reported, Stop
 from turngate.contract.session_ids import unsafe
+from turngate.turn.read import MAX_REPORT, MAX_REPORTED
 from turngate_reference.engine.attempt import traces
 from turngate_reference.handle_record import after
 from turngate_reference.server.orchestrator import transitions
@@ -59,6 +60,7 @@ class KeptTurn:
     def __init__(self, turn: HeadlessTurn, processes: KeptProcesses, wait: Callable[[float], bool]) -> None:
         self.turn, self.processes, self.wait = turn, processes, wait
         self.is_asking = self.has_asked = False
+        self._reported = dict[Reported, None]()
 
     def play(self, reply: str | None, stop: Stop) -> Ending:
         """Run the turn in the process that the run has kept, else in a new one; `reply` is None for turn 1.
@@ -74,14 +76,14 @@ class KeptTurn:
         else:
             self.text = reply_prompt(reply, run.launch, directory)
         if kept := self.processes.take(run.run_id):
-            return self._follow(kept, Delivery.LIVING_PROCESS, stop)
+            return self._with_reports(self._follow(kept, Delivery.LIVING_PROCESS, stop))
         if reply is not None:
             raise ValueError(f"{run.run_id} has no process that could take the reply")
         try:
             process = self.processes.open(run.run_id, self.turn.engine, self._request())
         except ValueError:  # the server is closing
             return INTERRUPTED, TurnResult()
-        return self._follow(process, Delivery.NEW_PROCESS, stop)
+        return self._with_reports(self._follow(process, Delivery.NEW_PROCESS, stop))
 
     def _request(self) -> events.OpenRequest:
         run, engine, env = self.turn.run, self.turn.engine, self.turn.env
@@ -157,6 +159,12 @@ class KeptTurn:
                 self._limit()
             case events.AgentText():
                 self.turn.on_text(event.text)
+            case Reported() if len(self._reported) < MAX_REPORTED:
+                self._reported[replace(event, text=event.text[:MAX_REPORT])] = None
+
+    def _with_reports(self, ending: Ending) -> Ending:
+        decision, result = ending
+        return decision, replace(result, reported=tuple(self._reported))
 
     def _limit(self) -> None:
         """Set the deadline of the turn."""

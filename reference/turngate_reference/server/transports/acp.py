@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-from turngate import messages
+from turngate import Reported, messages
 from turngate.contract.launch import OneTime
 from turngate.messages import received, sent
 from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
@@ -38,8 +38,10 @@ class Texts:
 class AcpTransport(RpcTransport):
     """Speaks ACP version 1."""
 
-    def __init__(self, process: EngineProcess, ask: Ask, say: Callable[[str], None]) -> None:
-        super().__init__(process, ask, say)
+    def __init__(
+        self, process: EngineProcess, ask: Ask, say: Callable[[str], None], report: Callable[[Reported], None]
+    ) -> None:
+        super().__init__(process, ask, say, report)
         self._texts: Texts | None = None
         self._other_session = ""
         # the mode that must hold from now on, and the one that the agent reported last

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from turngate import Reported
 from turngate.contract.launch import OneTime
 from turngate.messages import Decision, TextBlock, ThreadId, sent
 from turngate.turn.records import obstacle_at, value_at
@@ -10,7 +11,7 @@ from turngate_reference.server.transports.engine_process import EngineProcess, T
 from turngate_reference.server.transports.transport import Ask, Message, RpcTransport, confirm, mapping
 
 _CLIENT = {"clientInfo": {"name": "turngate", "title": "turngate", "version": "1"}}
-_WELL = "completed"
+_WELL, _DECLINED = "completed", "declined"
 _SHOWN = ("type", "command", "cwd", "reason", "changes", "grantRoot", "commandActions")
 MAX_OTHER_THREADS = 1000
 
@@ -18,8 +19,10 @@ MAX_OTHER_THREADS = 1000
 class AppServerTransport(RpcTransport):
     """Speaks the app server's protocol."""
 
-    def __init__(self, process: EngineProcess, ask: Ask, say: Callable[[str], None]) -> None:
-        super().__init__(process, ask, say)
+    def __init__(
+        self, process: EngineProcess, ask: Ask, say: Callable[[str], None], report: Callable[[Reported], None]
+    ) -> None:
+        super().__init__(process, ask, say, report)
         self._text: str | None = None
         self._items: dict[object, Message] = {}
         self._turn_id: str | None = None
@@ -62,7 +65,10 @@ class AppServerTransport(RpcTransport):
         return answer, str(reason or f"the turn ended as {turn.get('status')}")
 
     def on_notification(self, method: str, params: Message) -> None:
-        """Handle the agent's texts, the items that it asks about, and the end of the turn."""
+        """Handle the agent's texts, the items that it asks about, errors, and the end of the turn."""
+        if method == "warning" and params.get("threadId") in (None, self.session_id):
+            self.report("error", params.get("message"))
+            return
         if params.get("threadId") != self.session_id:
             thread, turn_id = params.get("threadId"), params.get("turnId") or value_at(params, "turn.id")
             # messages without a thread or a turn, such as account updates, don't say where a turn continues
@@ -78,6 +84,10 @@ class AppServerTransport(RpcTransport):
         elif method == "item/completed" and item.get("type") == "agentMessage" and isinstance(item.get("text"), str):
             self._text = item["text"] or None
             self.say(item["text"])
+        elif method == "item/completed" and item.get("status") == _DECLINED:
+            self.report("denied", item.get("type"))
+        elif method == "error" and params.get("willRetry"):
+            self.report("error", value_at(params, "error.message"))
         elif method == "turn/completed":
             self._end(mapping(params.get("turn")))
 
@@ -85,7 +95,7 @@ class AppServerTransport(RpcTransport):
         """Ask for one of the one-time decisions; the user sees the request, or the item that it is about."""
         action = {**self._items.get(params.get("itemId"), {}), **params}
         answers = {decision: sent(Decision(decision)) for decision in (once.allow, once.deny)}
-        return await self.permission(_subject(action), answers, [once.allow], action, _SHOWN)
+        return await self.permission(_subject(action), answers, [once.allow], action, _SHOWN, action.get("type"))
 
     def _end(self, turn: Message) -> None:
         if self._ended and not self._ended.done():

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from turngate import EngineContract, Mode
+from turngate import EngineContract, Mode, Reported
 
 
 class OpenRequest(Struct, frozen=True):
@@ -92,4 +92,5 @@ class Gone(Struct, frozen=True):
     exit_code: int | None
 
 
-ProcessEvent: TypeAlias = Opened | PromptSent | AgentText | TurnEnded | PermissionAsked | Lost | Gone
+# `Reported`: something that the engine reports beside the answer of the present turn, or of the next one
+ProcessEvent: TypeAlias = Opened | PromptSent | AgentText | Reported | TurnEnded | PermissionAsked | Lost | Gone

@@ -27,7 +27,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from typing import Any
 
-from turngate import ContractError, Mode, RefusedError, TurngateError
+from turngate import ContractError, Mode, RefusedError, Reported, TurngateError
 from turngate.model import MAX_NAME, MAX_NAMES
 from turngate_reference.server.transports.acp import AcpTransport
 from turngate_reference.server.transports.app_server import AppServerTransport
@@ -133,7 +133,7 @@ class HostedProcess:
         make = _TRANSPORTS.get(self._request.contract.sticky.transport)
         if make is None:
             raise TransportError(f"{self._request.contract.engine} can't be sticky: its contract defines no transport")
-        transport = make(process, self._ask, lambda text: self._tell(AgentText(text)))
+        transport = make(process, self._ask, lambda text: self._tell(AgentText(text)), self._tell)
         try:
             await transport.open()
             self._tell(Opened(process.pid, process.started_at, transport.session_id, process.argv))
@@ -155,7 +155,12 @@ class HostedProcess:
             self._decided.set_result(option)
 
     async def _ask(
-        self, prompt: str, answers: Mapping[str, Message], grants: Collection[str], context: Mapping[str, Any]
+        self,
+        tool: str,
+        prompt: str,
+        answers: Mapping[str, Message],
+        grants: Collection[str],
+        context: Mapping[str, Any],
     ) -> Message | None:
         """Return the transport's answer to a request; None without a one-time choice or a running turn.
 
@@ -163,7 +168,7 @@ class HostedProcess:
         """
         too_much = len(answers) > MAX_NAMES or any(len(name) > MAX_NAME for name in answers)
         if not answers or too_much or self._turn is None:
-            self._declined = True
+            self._decline(tool)
             return None
         chosen: str | None = next(iter(grants or answers))
         if self._request.mode is not Mode.AUTO:
@@ -172,8 +177,13 @@ class HostedProcess:
             chosen = await self._decision(asked, self._turn)
         if chosen is None:
             return None
-        self._declined = self._declined or chosen not in grants
+        if chosen not in grants:
+            self._decline(tool)
         return answers[chosen]
+
+    def _decline(self, tool: str) -> None:
+        self._declined = True
+        self._tell(Reported("denied", tool))
 
     async def _decision(self, asked: PermissionAsked, turn: object) -> str | None:
         """Ask the user, after earlier requests; None: the request is void, since its turn has ended."""
@@ -197,8 +207,8 @@ class ProcessHost:
     """Holds processes by run id. Every method may be called from any thread; only `close` blocks.
 
     The events after a call go to the run's listener, on the thread of the loop: it must not block. The events
-    of a run are in order: `Opened`, then for each prompt `PromptSent`, texts, permission requests and `TurnEnded`;
-    `Lost` at any time; `Gone` last, always. A call for a run without a process is ignored.
+    of a run are in order: `Opened`, then for each prompt `PromptSent`, texts, reports, permission requests and
+    `TurnEnded`; `Lost` at any time; `Gone` last, always. A call for a run without a process is ignored.
     """
 
     def __init__(self) -> None:

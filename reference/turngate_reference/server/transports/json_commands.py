@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from turngate import Mode, TurnReader
+from turngate import Mode, Reported, TurnReader
 from turngate.contract.command_protocol import EngineQuestion
 from turngate.contract.launch import OneTime
 from turngate.turn.records import matches, value_at
@@ -15,8 +15,10 @@ from turngate_reference.server.transports.transport import Ask, Message, Transpo
 class JsonCommandsTransport(Transport):
     """Speaks `json_commands`."""
 
-    def __init__(self, process: EngineProcess, ask: Ask, say: Callable[[str], None]) -> None:
-        super().__init__(process, ask, say)
+    def __init__(
+        self, process: EngineProcess, ask: Ask, say: Callable[[str], None], report: Callable[[Reported], None]
+    ) -> None:
+        super().__init__(process, ask, say, report)
         if self.sticky.commands is None:
             raise TransportError("the contract defines no commands")
         self._commands = self.sticky.commands
@@ -45,6 +47,8 @@ class JsonCommandsTransport(Transport):
         finally:
             self._reader = None
         reading, session = reader.finish(0), await self._session()
+        for one in reading.reported:
+            self.report(one.kind, one.text)
         if session != self.session_id:
             return None, self.left_for(session)
         unproved = None if reading.ended else "it did not report a successful end of the turn"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from turngate import EngineContract, Mode, TurnReader
+from turngate import EngineContract, Mode, Reported, TurnReader
 from turngate.contract.engine_contract import Framed
 from turngate.contract.launch import OneTime
 from turngate.messages import (
@@ -29,8 +29,10 @@ _ANSWER = "assistant"  # what the model says, in any turn
 class StreamJsonTransport(Transport):
     """Speaks `stream_json`."""
 
-    def __init__(self, process: EngineProcess, ask: Ask, say: Callable[[str], None]) -> None:
-        super().__init__(process, ask, say)
+    def __init__(
+        self, process: EngineProcess, ask: Ask, say: Callable[[str], None], report: Callable[[Reported], None]
+    ) -> None:
+        super().__init__(process, ask, say, report)
         self._contract = _as_events(self.request.contract)
         self._records = framer(self._contract.streams.stdout)
         self._reader: TurnReader | None = None
@@ -50,6 +52,8 @@ class StreamJsonTransport(Transport):
         self.send(sent(UserMessage(UserContent(content=text))))
         await self._ended
         reading = reader.finish(0)
+        for one in reading.reported:
+            self.report(one.kind, one.text)
         if reading.session and self.session_id is None:
             self.session_id = reading.session.handle_value
         others = {occurrence.value for occurrence in reading.handle.occurrences} - {self.session_id}
@@ -87,7 +91,8 @@ class StreamJsonTransport(Transport):
             once.deny: sent(ToolDecision(once.deny, message="the user declined")),
         }
         subject = f"{params.get('tool_name') or ''} {params.get('description') or ''}"
-        return await self.permission(subject, answers, [once.allow], params, _SHOWN) or answers[once.deny]
+        asked = self.permission(subject, answers, [once.allow], params, _SHOWN, params.get("tool_name"))
+        return await asked or answers[once.deny]
 
     def _ends_turn(self, line: bytes) -> bool:
         """Take a line; return whether it has the event that ends a turn, well or badly."""
@@ -117,4 +122,7 @@ class StreamJsonTransport(Transport):
 def _as_events(contract: EngineContract) -> EngineContract:
     """Read the records of the headless document as events, one per line; they name the session."""
     streams = replace(contract.streams, stdout=Framed("ndjson"))
-    return replace(contract, streams=streams, handle=replace(contract.handle, record="first", match=None))
+    lines = (mode.reports for mode in contract.outputs if mode.streams.stdout.framing == "ndjson")
+    reports = next(lines, contract.reports)
+    handle = replace(contract.handle, record="first", match=None)
+    return replace(contract, streams=streams, handle=handle, reports=reports)

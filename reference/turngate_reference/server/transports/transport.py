@@ -10,29 +10,36 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from turngate import Mode, strict_json
+from turngate import Mode, Reported, strict_json
 from turngate.contract.launch import OneTime
+from turngate.model import ReportKind
 from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
 
 Message: TypeAlias = dict[str, Any]
 _logger = logging.getLogger(__name__)
 
 
-# a prompt, what to answer for each one-time choice of the engine, the choices that grant, and the action
-Ask: TypeAlias = Callable[[str, Mapping[str, Message], Collection[str], Mapping[str, Any]], Awaitable[Message | None]]
+# a tool, a prompt, what to answer for each one-time choice of the engine, the choices that grant, and the action
+Ask: TypeAlias = Callable[
+    [str, str, Mapping[str, Message], Collection[str], Mapping[str, Any]], Awaitable[Message | None]
+]
 
 
 class Transport(ABC):
     """Speaks one protocol; `ask` decides permissions (None: refuse without a choice), `say` gets the agent's texts.
 
+    `report` gets what the engine reports beside its answer, except the tools that `ask` denied.
+
     All coroutines run on the loop of the process and end with it. They raise TransportError if the engine violates its
     contract, and never return once the process is lost.
     """
 
-    def __init__(self, process: EngineProcess, ask: Ask, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, process: EngineProcess, ask: Ask, say: Callable[[str], None], report: Callable[[Reported], None]
+    ) -> None:
         self.session_id: str | None = None
         self.process, self.request, self.approval = process, process.request, process.approval
-        self.sticky, self._ask, self.say = process.request.contract.sticky, ask, say
+        self.sticky, self._ask, self.say, self._report = process.request.contract.sticky, ask, say, report
         # if the session is asked for it
         self.model = self.request.model if self.sticky.model == "session" else None
         self.numbers = itertools.count(1)
@@ -91,10 +98,19 @@ class Transport(ABC):
         grants: Collection[str],
         action: Message,
         shown: Iterable[str],
+        tool: object = None,
     ) -> Message | None:
-        """Ask whether an action is allowed, showing these members of it; None means refuse it without a choice."""
+        """Ask whether an action is allowed, showing these members of it; None means refuse it without a choice.
+
+        `tool` is the name of the tool, if the request has one.
+        """
         context = {key: action[key] for key in shown if action.get(key)}
-        return await self._ask(f"Allow this action? {subject}".strip(), answers, grants, context)
+        return await self._ask(str(tool or subject), f"Allow this action? {subject}".strip(), answers, grants, context)
+
+    def report(self, kind: ReportKind, text: object) -> None:
+        """Pass on what the engine reports beside its answer, if that is a text."""
+        if isinstance(text, str) and text.strip():
+            self._report(Reported(kind, text))
 
     def begins_own_turn(self) -> None:
         """Lose a process that began a turn by itself while its user was to reply: it acts, and nobody sees it."""

@@ -8,7 +8,7 @@ import pytest
 from tests.longer import first_quick, only_quick
 from tests.patience import PATIENCE
 from tests.reference.server.transports.stage import Stage, all_of_them, contract, is_answer
-from turngate.model import Mode
+from turngate.model import Mode, Reported
 from turngate_reference.server.transports.events import Lost, PermissionAsked, TurnEnded
 
 # what the user sees, and what the engine gets
@@ -18,12 +18,14 @@ CHOICES = {
     "stream_json": (("allow", "deny"), ("allow", "deny")),
     "json_commands": (("allow", "deny"), ("allow", "deny")),
 }
+# the names of tools; ACP has only titles
+TOOLS = {"app_server": "commandExecution", "stream_json": "Write", "json_commands": "write"}
 REFUSALS = {"acp": "cancelled", "app_server": "error", "stream_json": "deny", "json_commands": "cancelled"}
 
 
 @all_of_them
 def test_a_request_is_surfaced_and_decided(stage: Stage, transport: str) -> None:
-    """Only one-time options are offered, the action is reported, and the engine gets the user's choice."""
+    """Only one-time options are offered, the engine gets the user's choice, and a denied tool is reported."""
     received, _ = stage.opened(contract(transport))
     options, words = CHOICES[transport]
     for option, result in zip(options, ("done", "the user declined"), strict=True):
@@ -36,6 +38,9 @@ def test_a_request_is_surfaced_and_decided(stage: Stage, transport: str) -> None
         ended = received.until(TurnEnded)
         assert ended.final_text == result
         assert ended.declined is (option == options[1])
+        tool = TOOLS.get(transport, asked.prompt.removeprefix("Allow this action? "))
+        denied = {event for event in received.past if isinstance(event, Reported)}
+        assert denied == ({Reported("denied", tool)} if ended.declined else set())
     assert stage.answers() == list(words)
 
 

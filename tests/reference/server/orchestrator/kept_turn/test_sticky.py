@@ -19,7 +19,7 @@ from tests.reference.crash import kill_server
 from tests.reference.server.sticky_env import create, move_deadlines, pid_of, put_engine, slots_are_free
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate import mode_patch
-from turngate.model import EngineInteractiveProfile, EngineResumeCapability, Mode
+from turngate.model import EngineInteractiveProfile, EngineResumeCapability, Mode, Reported
 from turngate.process import is_alive
 from turngate.turn.read import NO_ANSWER
 from turngate_reference.engine.attempt import InstalledEngine
@@ -232,7 +232,7 @@ def test_a_turn_is_bounded(server_env: ServerEnv) -> None:
 
 @pytest.mark.parametrize("choice", ["accept", "decline"])
 def test_an_action_is_asked_for(server_env: ServerEnv, choice: str) -> None:
-    """A permission request becomes a risk_ack question with one-time options; the turn continues after the reply."""
+    """A permission request becomes a risk_ack question with one-time options; the turn goes on and reports a denial."""
     run_id = create(server_env, f"act {DECIDED}")
     question = server_env.question(run_id)
     assert question.question.kind == "risk_ack"
@@ -244,6 +244,8 @@ def test_an_action_is_asked_for(server_env: ServerEnv, choice: str) -> None:
     server_env.reply(run_id, question, choice)
     run = server_env.wait(run_id, State.SUCCEEDED)
     assert (run.final_data, run.turn_index) == ({"decided": "done" if choice == "accept" else DECLINED}, 1)
+    denied = () if choice == "accept" else (Reported("denied", "commandExecution"),)
+    assert [turn.reported for turn in runs.turns(server_env.server.store, run_id)] == [denied]
 
 
 def test_requests_at_once_are_asked_one_by_one(server_env: ServerEnv) -> None:

@@ -203,6 +203,16 @@ def test_the_page_of_a_run_is_a_conversation(env: ServerEnv, surfer: Surfer) -> 
     assert '"outcome"' not in shown.partition("Details")[0]
 
 
+def test_what_an_engine_reports_is_shown_with_its_turn(env: ServerEnv, surfer: Surfer) -> None:
+    """An error after which the turn went on stands below its texts, before the result, as text."""
+    error = {"type": "item.completed", "item": {"type": "error", "message": "no <b>metadata</b>"}}
+    env.cli_env.engine("codex", d.codex(final(colour="red"), more=[["stdout", json.dumps(error) + "\n"]]))
+    run_id = env.create()
+    env.wait(run_id, State.SUCCEEDED)
+    shown = words(surfer.open(f"/runs/{run_id}").text.partition("<main")[2])
+    assert "Error: no <b>metadata</b> Result colour red" in shown
+
+
 def test_a_failed_run_says_why(env: ServerEnv, surfer: Surfer) -> None:
     """The page shows what the agent said, and the reason in the engine's words."""
     env.cli_env.engine("codex", d.codex("All done, I think."), [["stderr", "out of paint"], ["exit", 3]])
