@@ -265,6 +265,23 @@ def test_the_packaged_histories_hold_together(engine: str) -> None:
     assert secret == []
 
 
+@each("engine", history.engines())
+def test_records_of_the_packaged_histories_have_the_key_that_names_them(engine: str) -> None:
+    """A record that is found by its `type` has this key; one without it comes from a list that was cut."""
+    field = load.contract(engine).at().events.field
+    cut = [
+        (each.version, section, kind)
+        for each in (history.load(engine).releases if field else ())
+        for section, facts in each.facts.items()
+        for kind in facts
+        if section.startswith("record/")
+        and ": " not in kind
+        and kind != "(no type)"
+        and f"{kind}: {field}" not in facts
+    ]
+    assert cut == []
+
+
 @each("section", ["tool/mode auto", "tool call/mode auto", "request/first turn"])
 def test_what_another_model_showed_says_nothing(section: str) -> None:
     """Facts that depend on the model are compared only between releases with the same one; others always are."""

@@ -117,6 +117,12 @@ def test_what_differs_between_releases_is_kept_as_facts() -> None:
     }
 
 
+def test_an_engine_that_does_not_start_says_nothing_about_its_records() -> None:
+    """Only its exit code is kept: its records, requests and hosts have not gone."""
+    turn = j.turn(exit_code=1, kinds=[], paths=[], types=[], requests=[])
+    assert known(turn, hosts=[]).facts == {"exit code/first turn": {"exit code": "1"}}
+
+
 def test_a_key_that_is_the_name_of_a_model_has_a_placeholder() -> None:
     """Usage statistics by model are the same whichever model was asked."""
     asked = j.REQUEST | {"model": "small-2.5"}

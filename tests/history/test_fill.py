@@ -33,14 +33,14 @@ def journal(folder: Path, *clauses: Any, selected: tuple[str, ...] = (), verdict
 
 
 def test_a_release_is_missing_until_all_clauses_were_tested() -> None:
-    """A release is missing if it is unknown, older than a clause, or from before dates were kept."""
+    """Missing is what is unknown, older than a clause, from before dates were kept, or could not be tested."""
     old = release("1.0.0", clauses={"stdin.open": PASS}, measured=TODAY)
     undated = release("1.1.0", clauses=WHOLE)
     complete = release("1.2.0", clauses=WHOLE, measured=TODAY)
     absent = release("1.3.0", Verdict.UNANSWERED, measured=TODAY)
     ours, wanted = known(old, undated, complete, absent), ["1.4.0", "1.3.0", "1.2.0", "1.1.0", "1.0.0"]
-    assert missing(ours, wanted, ()) == ["1.4.0", "1.1.0", "1.0.0"]
-    assert missing(ours, wanted, ("prompt.large",)) == ["1.4.0", "1.0.0"]
+    assert missing(ours, wanted, ()) == ["1.4.0", "1.3.0", "1.1.0", "1.0.0"]
+    assert missing(ours, wanted, ("prompt.large",)) == ["1.4.0", "1.3.0", "1.0.0"]
 
 
 def test_recent_releases_come_newest_first() -> None:

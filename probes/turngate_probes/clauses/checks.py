@@ -96,7 +96,7 @@ def how_it_ended(turn: Turn) -> str:
         return f"still running after {turn.seconds:.0f} s{unread(turn)}"
     if turn.ended is Ended.LINGERED:
         return f"terminated after its terminal event, because it did not exit{unread(turn)}"
-    message = turn.reading.failures[0] if turn.reading.failures else _message(turn.stderr)
+    message = turn.reading.failures[0] if turn.reading.failures else error_line(turn.stderr)
     return f"exit code {turn.exit_code}" + (f": {message[:EXCERPT]}" if message else "") + unread(turn)
 
 
@@ -136,7 +136,7 @@ def check_carried(turn: Turn, *earlier: Turn, where: str = "") -> None:
     fail_if(not turn.carries(*earlier), lost, turn, symptom="fresh-session" if fresh else "context-lost")
 
 
-def _message(stderr: bytes) -> str:
+def error_line(stderr: bytes) -> str:
     """Return the line of standard error that says what went wrong: the last one, or that before a usage text."""
     lines = stderr.decode("utf-8", "replace").rstrip().splitlines()
     closing = _CLOSING.fullmatch(lines[-1]) if lines else None

@@ -9,7 +9,17 @@ from turngate import Ended, EngineContract, Mode, TurnReader
 from turngate.contract import versions
 from turngate.contract.verdict import Finding
 from turngate.turn.session_id import HandleProblem
-from turngate_probes.clauses.checks import EXCERPT, check, fail_if, how_it_ended, passed, unmatched, unread, went_well
+from turngate_probes.clauses.checks import (
+    EXCERPT,
+    check,
+    error_line,
+    fail_if,
+    how_it_ended,
+    passed,
+    unmatched,
+    unread,
+    went_well,
+)
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.cases import FAILING
 from turngate_probes.harness.observations import NotObservedError, Observations, Turn
@@ -79,7 +89,8 @@ def version_readable(observed: Observations) -> Finding:
     printed = page.printed.on(query.stream).strip()
     misplaced = page.printed.misplaced(query.stream, re.compile(query.pattern).fullmatch)
     went_well = page.exit_code == 0 and page.ended is Ended.EXIT
-    fail_if(not went_well, f"the version query exited with {page.exit_code}: {printed[:200]!r}")
+    said = printed or error_line(page.stderr)
+    fail_if(not went_well, f"the version query exited with {page.exit_code}: {said[:200]!r}")
     match = re.fullmatch(query.pattern, printed)
     fail_if(misplaced, misplaced)
     fail_if(not match, f"{printed[:200]!r} does not match {query.pattern}")

@@ -33,6 +33,7 @@ MAX_EXCERPT = 4000
 MAX_ARGUMENT = 300
 MAX_REQUESTS = 12
 MOST = 400
+MOST_KEYS = 4000
 LONGEST = 160
 DEEPEST = 6
 _LONG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
@@ -151,15 +152,20 @@ def _request(exchange: Exchange, places: Mapping[str, str]) -> RequestExcerpt:
     )
 
 
-def keys_of(turn: Turn, contract: EngineContract) -> tuple[tuple[str, ...], Mapping[str, str]]:
-    """List the kinds of a turn's records, and the key paths in them, each with the JSON types of its values."""
+def keys_of(turn: Turn, contract: EngineContract) -> tuple[tuple[str, ...] | None, Mapping[str, str] | None]:
+    """List the kinds of a turn's records, and the key paths in them, each with the JSON types of its values.
+
+    None: there are too many to list. A part of a list would show what is missing from it as gone.
+    """
     kinds = tuple(turn.reading.census)
     # a sticky process prints a protocol, to which the contract's framing does not apply
     records = _records(turn, contract) if kinds else []
     types = dict[str, set[str]]()
     for path, value in _paths(records, contract.events.field):
         types.setdefault(path, set()).add(_TYPES.get(type(value), "number"))
-    return kinds[:MOST], {path: "|".join(sorted(types[path])) for path in sorted(types)[:MOST]}
+    if len(kinds) + len(types) > MOST_KEYS:
+        return None, None
+    return kinds, {path: "|".join(sorted(types[path])) for path in sorted(types)}
 
 
 def names(page: CommandOutput, contract: EngineContract) -> tuple[str, ...]:

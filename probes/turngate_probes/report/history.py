@@ -5,6 +5,7 @@ from itertools import groupby
 
 from msgspec import Struct
 from rich.text import Text
+from semver import Version
 
 from turngate import NotFoundError
 from turngate.contract import load
@@ -63,6 +64,7 @@ class HistoryReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag="
     until: null: to the newest known release.
     releases: Newest first; in a part of the history, without `since` itself.
     untested: The published releases that were never tested, oldest first.
+    newest: The newest release that is known. Nothing is known of the newer ones, even if `until` names one.
     """
 
     engine: str
@@ -72,6 +74,7 @@ class HistoryReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag="
     until: str | None
     releases: tuple[ReleaseHistory, ...]
     untested: tuple[str, ...]
+    newest: str
 
 
 class EngineSummary(Struct, frozen=True):
@@ -99,9 +102,14 @@ def _summary(known: History) -> EngineSummary:
 
 
 def history_report(known: History, since: str | None = None, until: str | None = None) -> HistoryReport:
-    """Report on a history or a part of it; NotFoundError if an end is no release that the registry had."""
+    """Report on a history or a part of it; NotFoundError if an end is neither a known release nor newer than all."""
+    newest = max(map(parse, (*known.published, *(release.version for release in known.releases))))
     for end in filter(None, (since, until)):
-        if end not in known.published and known.find(end) is None:
+        if (
+            end not in known.published
+            and known.find(end) is None
+            and not (Version.is_valid(end) and parse(end) > newest)
+        ):
             near = ", ".join(nearest(end, known.published))
             raise NotFoundError(f"{known.engine} {end} is not a release that turngate knows of", f"nearest: {near}")
     if since and until and parse(until) < parse(since):
@@ -120,6 +128,7 @@ def history_report(known: History, since: str | None = None, until: str | None =
         until=until,
         releases=tuple(_release(known, release, changes.get(release.version, ())) for release in reversed(listed)),
         untested=tuple(v for v in known.published if v not in asked and _inside(v, since, until)),
+        newest=str(newest),
     )
 
 
@@ -164,6 +173,9 @@ def history_lines(report: HistoryReport) -> Iterator[Line]:
     tested = [release for release in report.releases if release.verdict not in (None, Verdict.UNANSWERED)]
     count = f"{len(tested)} tested release{'' if len(tested) == 1 else 's'}"
     yield 0, Text(f"{report.title}: {count}{part}, newest first ({report.machine})")
+    if beyond := [end for end in (report.until, report.since) if end and parse(end) > parse(report.newest)]:
+        probe = f"turngate probe {report.engine}@{beyond[0]}"
+        yield 0, Text(f"nothing is known of releases after {report.newest}; `{probe}` tests one")
     if report.untested:
         yield 0, Text(f"not tested: {_some(report.untested)}")
     if partly := [release.version for release in reversed(report.releases) if release.verdict is None]:

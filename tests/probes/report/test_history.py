@@ -1,6 +1,9 @@
 """The report on an engine's history."""
 
+import pytest
+
 from tests.contracts.test_history import FRESH, PASS, known, release
+from turngate import NotFoundError
 from turngate.contract.verdict import Verdict
 from turngate_probes.report.history import history_lines, history_report
 
@@ -35,3 +38,13 @@ def test_releases_are_listed_newest_first_with_what_they_changed() -> None:
     ]
     assert lines[-2].startswith("with codex 0.6.0, an orchestrator must:")
     assert "check that the session's file exists" in lines[-1]
+
+
+def test_a_newer_release_than_all_known_ones_is_answered_up_to_the_newest() -> None:
+    """The answer says where it ends, and what tests the release."""
+    lines = [str(line) for _, line in history_lines(history_report(CODEX, "0.5.0", "0.9.0"))]
+    assert lines[1] == "nothing is known of releases after 0.6.0; `turngate probe codex@0.9.0` tests one"
+    assert any(line.startswith("0.6.0") for line in lines)
+    for typo in ("0.5.1", "9"):
+        with pytest.raises(NotFoundError, match=typo):
+            history_report(CODEX, until=typo)

@@ -106,16 +106,15 @@ def _lasting(text: str) -> str:
 
 
 def _facts(events: Iterable[Event], *, has_kinds: bool) -> Iterator[tuple[str, Mapping[str, str]]]:
-    turns = list[TurnEvent]()
+    turns = [event for event in events if isinstance(event, TurnEvent)]
+    started = _started(turns)
     for event in events:
         if isinstance(event, PageEvent) and event.options and event.step.startswith("help"):
             # a page without options was not printed; `names` has those, too, that the text on a page only mentions
             yield f"{Kind.OPTION}/{' '.join(event.argv)}", dict(_split(option) for option in event.options)
-        elif isinstance(event, TurnEvent):
-            turns.append(event)
-            if place := TURNS.get(event.name):
-                yield from _turn(event, place, has_kinds=has_kinds)
-        elif isinstance(event, ReleaseFinished) and event.hosts is not UNSET:
+        elif isinstance(event, TurnEvent) and (place := TURNS.get(event.name)):
+            yield from _turn(event, place, has_kinds=has_kinds, started=started)
+        elif isinstance(event, ReleaseFinished) and event.hosts is not UNSET and started:
             yield f"{Kind.HOST}/any turn", dict.fromkeys(event.hosts, "")
     access = tool_access(turns)
     for mode, offered in access.modes() if access else ():
@@ -125,11 +124,17 @@ def _facts(events: Iterable[Event], *, has_kinds: bool) -> Iterator[tuple[str, M
             yield f"{Kind.TOOL_CALL}/mode {mode}", {offered.call.tool: offered.call.outcome}
 
 
-def _turn(turn: TurnEvent, place: str, *, has_kinds: bool) -> Iterator[tuple[str, Mapping[str, str]]]:
+def _started(turns: Iterable[TurnEvent]) -> bool:
+    """Whether a turn came as far as a record or a request; an engine that doesn't start says nothing about either."""
+    asked = [turn for turn in turns if turn.kinds is not None or turn.requests is not None]
+    return not asked or any(turn.kinds or turn.requests for turn in asked)
+
+
+def _turn(turn: TurnEvent, place: str, *, has_kinds: bool, started: bool) -> Iterator[tuple[str, Mapping[str, str]]]:
     ended = str(turn.exit_code) if turn.ended is Ended.EXIT else "did not end"
     yield f"{Kind.EXIT_CODE}/{place}", {"exit code": ended}
     # what a turn printed and asked for until it was stopped depends on time
-    if turn.ended is not Ended.EXIT:
+    if turn.ended is not Ended.EXIT or not started:
         return
     if turn.kinds is not None and turn.paths is not None and turn.types is not None:
         keys = dict(zip(turn.paths, turn.types, strict=True))

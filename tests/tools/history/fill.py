@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from tests.tools.history.digest import known_release
-from turngate import MachineError, history
+from turngate import MachineError, NotFoundError, history
 from turngate.contract import load
 from turngate.contract.verdict import Verdict
 from turngate.contract.versions import parse
@@ -40,6 +40,8 @@ def fill(engine: str, settings: MatrixSettings, *, days: int, versions: tuple[st
         with interrupt.scope() as stop:
             registry = published(engine, settings.registry, stop)
         known = refreshed(engine, registry)
+        if absent := [version for version in versions if version not in known.published]:
+            raise NotFoundError(f"the registry has no {engine} {', '.join(absent)}", "name stable releases that it has")
         left = [*versions] or missing(known, recent(known, days), settings.probe.clauses)
         if left:
             test(known, registry.with_integrity(left, None), left, settings, listener, interrupt)
@@ -63,7 +65,11 @@ def refreshed(engine: str, registry: Registry) -> History:
     listed = {version: dates.get(version) for version in sorted(registry.versions, key=parse)}
     if engine not in history.engines():
         return History(engine=engine, machine=_words(machine()), published=listed, releases=())
-    return replace(history.read(HISTORIES / f"{engine}.jsonl"), published=listed)
+    known = history.read(HISTORIES / f"{engine}.jsonl")
+    # one that the registry doesn't have may have been named by mistake
+    return replace(
+        known, published=listed, releases=tuple(r for r in known.releases if r.tested or r.version in listed)
+    )
 
 
 def recent(known: History, days: int) -> tuple[str, ...]:
@@ -81,8 +87,8 @@ def missing(known: History, wanted: Iterable[str], clauses: tuple[str, ...]) -> 
 def _lacks(release: KnownRelease | None, needed: set[str], *, whole: bool) -> bool:
     if release is None or (whole and not release.measured):
         return True
-    # one that could not be installed has no clauses at all
-    return bool(release.clauses) and not needed <= release.clauses.keys()
+    # one that could not be installed has no clauses at all, and may be installable today
+    return not needed <= release.clauses.keys()
 
 
 def test(

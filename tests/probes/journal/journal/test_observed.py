@@ -14,7 +14,16 @@ from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult
 from turngate_probes.harness.observations import CommandOutput, Turn
 from turngate_probes.journal.events import ClauseEvent
-from turngate_probes.journal.journal import MAX_ARGUMENT, MAX_EXCERPT, MAX_REQUESTS, keys_of, names, seen_event, usages
+from turngate_probes.journal.journal import (
+    MAX_ARGUMENT,
+    MAX_EXCERPT,
+    MAX_REQUESTS,
+    MOST_KEYS,
+    keys_of,
+    names,
+    seen_event,
+    usages,
+)
 
 CLAP = """Run Codex non-interactively
 
@@ -188,6 +197,7 @@ def test_turns_are_read_by_kinds_and_keys() -> None:
     kinds, paths = keys_of(t.turn("main/first", stdout), t.CODEX)
     assert kinds == ("turn.completed",)
     below = ("", ".parts", ".parts[].count", ".parts[].more", ".parts[].more.x")
+    assert paths is not None
     assert list(paths) == ["turn.completed: type", *(f"turn.completed: usage{path}" for path in below)]
     assert list(paths.values()) == ["string", "object", "array", "number", "object", "null"]
 
@@ -197,4 +207,12 @@ def test_documents_have_keys_alone() -> None:
     gemini = load.contract("gemini").at("0.61.0")
     if gemini.events.field is None:
         _, paths = keys_of(t.turn("main/first", b'{"session_id": "a", "stats": {"models": {}}}'), gemini)
+        assert paths is not None
         assert "stats.models" in paths
+
+
+def test_too_many_keys_are_not_listed_at_all() -> None:
+    """A part of a list would show the keys that are missing from it as gone."""
+    usage = {f"key{number:04}": 1 for number in range(MOST_KEYS)}
+    stdout = json.dumps({"type": "turn.completed", "usage": usage}).encode() + b"\n"
+    assert keys_of(t.turn("main/first", stdout), t.CODEX) == (None, None)
