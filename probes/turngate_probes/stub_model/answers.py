@@ -32,7 +32,6 @@ from turngate_probes.stub_model.protocol import (
     encode,
     is_forced,
 )
-from turngate_probes.stub_model.schemas import least_instance
 
 # unanchored on purpose: in a request's raw JSON a nonce may follow an escape such as \n, letters and all
 NONCE = re.compile(r"tgn-[0-9a-f]{16}")
@@ -196,8 +195,8 @@ class Answer(Struct, frozen=True):
 def respond(request: Exchange, headers: Message, script: ReplyRules) -> tuple[Exchange, Answer | None]:
     """Return a request as journalled, and its answer; None is silence for as long as the connection lasts.
 
-    The script is used only where the model speaks, and not where it must answer with JSON that fits a schema, as where
-    an engine asks one model which other model should answer.
+    The script is used only where the model speaks. Where its answer must be JSON that fits a schema, as where an engine
+    asks one model which other model should answer, the script can only refuse the request.
     """
     route = find(request.method, request.path, headers)
     request = replace(request, protocol=route.protocol)
@@ -237,9 +236,7 @@ def _generate(request: Exchange, route: Route, script: ReplyRules) -> tuple[Exch
         return _refuse(request, wire, 400, "the body is not a JSON object")
     document: Json = {**sent, **route.given}
     prompted = wire.read(document)
-    schema = wire.schema(document)
-    chosen = script.choose(document, prompted) if schema is None else Structured(json.dumps(least_instance(schema)))
-    reply, answer = _answer(wire, chosen, document)
+    reply, answer = _answer(wire, script.choose(document, prompted, wire.schema(document)), document)
     model = document.get("model") if isinstance(document.get("model"), str) else None
     request = replace(
         request,

@@ -8,6 +8,8 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
+from turngate_probes.stub_model.schemas import least_instance
+
 TOKENS = 10  # of any request, unless the script says otherwise
 OUTPUT_TOKENS = 2
 Json: TypeAlias = Mapping[str, Any]
@@ -234,18 +236,28 @@ class ReplyRules:
     """Rules in order of precedence, and how often each was used. Safe for threads."""
 
     def __init__(self, rules: Sequence[StubRule] = ()) -> None:
-        self._rules = tuple(rules)
+        self._rules = (*rules, StubRule(Text("ok")))
         self._used = [0] * len(self._rules)
         self._lock = Lock()
 
-    def choose(self, document: Json, prompted: ModelPrompt) -> Reply:
-        """Return the reply of the first matching rule that is not used up; without one, the model says "ok"."""
+    def choose(self, document: Json, prompted: ModelPrompt, schema: Json | None = None) -> Reply:
+        """Return the reply of the first matching rule that is not used up; without one, the model says "ok".
+
+        With the schema that an answer must fit, the model says JSON that does, unless the rule refuses the request.
+        """
         with self._lock:
-            for index, rule in enumerate(self._rules):
-                if self._used[index] != rule.times and rule.fits(document, prompted):
-                    self._used[index] += 1
-                    return rule.reply
-        return Text("ok")
+            index, rule = self._first(document, prompted)
+            if schema is not None and not isinstance(rule.reply, Refuse):
+                return Structured(json.dumps(least_instance(schema)))
+            self._used[index] += 1
+            return rule.reply
+
+    def _first(self, document: Json, prompted: ModelPrompt) -> tuple[int, StubRule]:
+        return next(
+            (index, rule)
+            for index, rule in enumerate(self._rules)
+            if self._used[index] != rule.times and rule.fits(document, prompted)
+        )
 
 
 def _strings(value: object) -> Iterator[str]:

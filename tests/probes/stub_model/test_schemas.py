@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turngate_probes.stub_model import Exchange, Refuse, StubRule
+from turngate_probes.stub_model import Exchange, Refuse, StubRule, Text
 from turngate_probes.stub_model.answers import respond
 from turngate_probes.stub_model.protocol import ReplyRules
 from turngate_probes.stub_model.schemas import least_instance
@@ -23,6 +23,7 @@ ROUTER = {
     },
     "required": ["reasoning", "model_choice"],
 }
+AS_JSON = {"responseMimeType": "application/json"}
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
@@ -90,27 +91,39 @@ def test_the_depth_is_bounded() -> None:
     ],
 )
 def test_a_request_for_json_is_answered_with_json(config: dict[str, Any], expected: str) -> None:
-    """The script is for what the model says freely."""
-    status, text = answered({"contents": [], "generationConfig": config})
-    assert status == 200
+    """Where the model must answer with JSON, the script's text is for another request."""
+    reply, text = answered({"contents": [], "generationConfig": config}, StubRule(Text("free")))
+    assert reply == "json"
     assert expected in text
+
+
+def test_a_request_for_json_is_refused_as_any_other() -> None:
+    """A backend that refuses everything refuses to say which model should answer, too."""
+    assert answered({"contents": [], "generationConfig": AS_JSON}, StubRule(Refuse(503))) == ("refuse 503", "")
+
+
+def test_a_request_for_json_uses_no_reply_up() -> None:
+    """A reply for one request is for the first in which the model speaks freely."""
+    replies = ReplyRules([StubRule(Text("once"), times=1)])
+    answered({"contents": [], "generationConfig": AS_JSON}, replies)
+    assert answered({"contents": []}, replies) == ("text", "once")
 
 
 @pytest.mark.parametrize("config", [None, [], {}, {"responseMimeType": "text/plain"}, {"responseSchema": None}])
 def test_any_other_request_is_answered_as_scripted(config: object) -> None:
     """A request without a schema, or with something else in its place, is answered by the script."""
-    assert answered({"contents": [], "generationConfig": config}) == (500, "")
+    assert answered({"contents": [], "generationConfig": config}, StubRule(Text("free"))) == ("text", "free")
 
 
-def answered(document: dict[str, Any]) -> tuple[int, str]:
-    """Return the status and the text of an answer to gemini, where all is refused by the script."""
+def answered(document: dict[str, Any], script: ReplyRules | StubRule) -> tuple[str, str]:
+    """Return the journal's name for a reply to gemini, and its text."""
     path = "/v1beta/models/gemini-flash-lite:generateContent"
     request = Exchange(0, "POST", path, body=json.dumps(document).encode())
-    noted, answer = respond(request, Message(), ReplyRules([StubRule(Refuse(500))]))
+    replies = script if isinstance(script, ReplyRules) else ReplyRules([script])
+    noted, answer = respond(request, Message(), replies)
     assert answer is not None
-    assert noted.is_for_json is (answer.status == 200)
     body = answer.body
     assert isinstance(body, dict)
     if answer.status != 200:
-        return answer.status, ""
-    return 200, body["candidates"][0]["content"]["parts"][0]["text"]
+        return noted.reply, ""
+    return noted.reply, body["candidates"][0]["content"]["parts"][0]["text"]
