@@ -143,7 +143,7 @@ def after_compaction(observed: Observations) -> Finding:
     compaction = observed.contract.hermetic.compaction
     if compaction is None:
         raise SkippedError("the contract names nothing that makes this release compact a conversation")
-    again, third = observed.turn("compaction/again"), observed.turn("compaction/third")
+    first, again, third = (observed.turn(f"compaction/{step}") for step in ("first", "again", "third"))
     for turn, where in ((again, "in the turn that got too long: "), (third, "in the next turn: ")):
         fail_if(not went_well(turn), f"{where}{how_it_ended(turn)}", turn, symptom="refused")
         fail_if(not turn.reading.ended, f"{where}no terminal event", turn, symptom="framing")
@@ -157,6 +157,8 @@ def after_compaction(observed: Observations) -> Finding:
     unsent = f"after the summary, the prompt was not sent to the model ({how_it_ended(third)})"
     fail_if(not third.sent(), unsent, third, symptom="refused")
     carried = any(third.summary in request.nonces for request in third.sent())
+    unused = "the model was asked for a summary, but the whole conversation was sent to it with the next prompt"
+    fail_if(not carried and third.carries(first, again), unused, *asked, third, symptom="not-compacted")
     lost = "the summary was not sent to the model with the next prompt"
     fail_if(not carried, lost, *asked, third, symptom="context-lost")
     return passed("the summary was sent to the model with the next prompt", again, third)

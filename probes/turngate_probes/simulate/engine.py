@@ -273,11 +273,11 @@ class HeadlessCall:
         return None
 
     def _compact(self, session: SimulatedSession) -> None:
-        """Replace a conversation by the model's summary."""
+        """Replace a conversation by the model's summary, which an engine may ask for and not use."""
         compaction = self.contract.hermetic.compaction
         request = compaction.request if compaction else ""
         summary = self._ask([*session.messages, {"role": "user", "content": request}])
-        if isinstance(summary, str):
+        if isinstance(summary, str) and self._symptom("resume.after-compaction") != "not-compacted":
             lost = self.world.faults_in(self.slots["turn"], self.prompt).loses_summary
             session.messages = [] if lost else [{"role": "user", "content": summary}]
 

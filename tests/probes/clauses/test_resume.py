@@ -351,6 +351,12 @@ def prompt(*nonces: str) -> tuple[Exchange, ...]:
         ("third", {"stdout": b"compacted\n" + t.printed()}, "framing", "the next turn: "),
         ("third", {"stdout": t.printed(t.ANOTHER)}, "new-handle", f"resumed {t.SESSION}, but reported {t.ANOTHER}"),
         ("again", {"requests": ()}, "not-compacted", "990000 tokens, but no request asked it for a summary"),
+        (
+            "third",
+            {"requests": prompt(t.nonce("compaction/first"), t.nonce("compaction/again"))},
+            "not-compacted",
+            "the whole conversation was sent",
+        ),
         ("third", {"requests": prompt()}, "context-lost", "the summary was not sent"),
         ("third", {"requests": prompt(t.nonce("compaction/first"))}, "context-lost", "the summary was not sent"),
     ],

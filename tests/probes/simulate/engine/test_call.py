@@ -38,6 +38,7 @@ SHOWN = frozenset(
     | {("stdin.open", "hang"), ("answer.whole", "cut"), ("prompt.whole", "blanks")}
     | {("session.at-once", "message-lost"), ("resume.after-tool-call", "repeated-result")}
     | {("process.clean-exit", "lingers"), ("instructions.reach", "not-sent")}
+    | {("resume.after-compaction", "not-compacted")}
     | {("workspace.cannot-redirect", kind) for kind in ("address", "credentials", "system-prompt", "program")}
     | {
         ("backend.failure-told", f"{how}-{kind}")
