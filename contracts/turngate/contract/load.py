@@ -62,9 +62,8 @@ ALL_OF = (
     "output_settings",
 )
 SECTIONS = (*ONE_OF, *ALL_OF)
-CONTRACT_NAME = "turngate.engine-contract/"
-CONTRACT = f"{CONTRACT_NAME}2"  # a key that is renamed, removed or means something else gives the next number
-SIMULATION = "turngate.simulation/1"
+# a key that is renamed, removed or means something else gives the next number
+CONTRACT, SIMULATION = "turngate.engine-contract/2", "turngate.simulation/2"
 GAP = "GAP"  # the value in place of one that nobody has found out yet
 NONE = "none"  # the key of a section with evidence that the engine has nothing to list there
 MOST_BYTES = 256 * 2**10  # ten times the longest contract; PyYAML takes seconds for as much
@@ -352,7 +351,8 @@ def _validator(name: str) -> Any:
 def parse(text: str, file: str, *, ours: bool = False) -> Document:
     """Read YAML text; ContractError on a syntax error, a duplicate key, a key that is not text, or too many values.
 
-    So it is for a contract whose schema has another number: `turngate contracts migrate` moves an older one.
+    So it is for a contract or simulation whose schema has another number: `turngate contracts migrate` moves an older
+    one.
     A file of `ours` is read with libyaml if available: ten times as fast, but unsafe against hostile nesting. Any other
     text may have at most `MOST_BYTES`.
     """
@@ -366,20 +366,24 @@ def parse(text: str, file: str, *, ours: bool = False) -> Document:
     return document
 
 
-def contract_number(schema: object) -> int | None:
-    """Return the number of a schema of contracts; None if it is the schema of something else, or none."""
-    named = re.fullmatch(re.escape(CONTRACT_NAME) + "([1-9][0-9]{0,8})", schema) if isinstance(schema, str) else None
-    return int(named[1]) if named else None
+def numbered(schema: object) -> tuple[str, int] | None:
+    """Return today's schema for the same files, and the number of this one.
+
+    None: it is the schema of neither contracts nor simulations.
+    """
+    named = re.fullmatch("(.+/)([1-9][0-9]{0,8})", schema) if isinstance(schema, str) else None
+    today = next((each for each in (CONTRACT, SIMULATION) if named and each.startswith(named[1])), None)
+    return (today, int(named[2])) if named and today else None
 
 
 def _other_number(document: Document) -> ContractError | None:
-    """Return the error for a contract of an earlier or later schema, whose keys may have other names or meanings."""
+    """Return the error for a file of an earlier or later schema, whose keys may have other names or meanings."""
     schema = document.data.get("schema") if isinstance(document.data, dict) else None
-    number = contract_number(schema)
-    if number is None or schema == CONTRACT:
+    known = numbered(schema)
+    if known is None or schema == known[0]:
         return None
-    is_older = number < (contract_number(CONTRACT) or 0)
+    today, number = known
+    is_older = number < int(today.rpartition("/")[2])
     hint = f"run `turngate contracts migrate {document.file}`" if is_older else "upgrade turngate"
-    return document.error(
-        ("schema",), f"the contract is written for {schema}, and this turngate reads {CONTRACT}", hint
-    )
+    what = "contract" if today == CONTRACT else "simulation"
+    return document.error(("schema",), f"the {what} is written for {schema}, and this turngate reads {today}", hint)

@@ -1,6 +1,6 @@
-"""Moves contracts of earlier schemas to the one that this turngate reads: `turngate.engine-contract/1` and later.
+"""Moves contracts and simulations of earlier schemas to those that this turngate reads.
 
-A contract is moved as text: a key gets its new name, a key that is gone is removed, and all else stays as it was
+A file is moved as text: a key gets its new name, a key that is gone is removed, and all else stays as it was
 written. What only its author knows, such as a section that has been required since, is left to `lint`.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from turngate.contract.load import CONTRACT, CONTRACT_NAME, contract_number
+from turngate.contract.load import CONTRACT, SIMULATION, numbered
 from turngate.contract.yaml_edit import Edit, applied, replaced, without_pairs
 from turngate.contract.yaml_text import Node, nodes
 from turngate.errors import ContractError
@@ -44,6 +44,13 @@ REMOVED: Mapping[Keys, str] = {
     ("sticky", "loads_headless"): _WARM,
     ("sticky", "loads_headless_sessions"): _WARM,
 }
+RENAMED_IN_SIMULATIONS: Mapping[Keys, str] = {
+    ("sticky", "asking_env"): "approval_env",
+    ("sticky", "acp", "said"): "after_text",
+}
+REMOVED_IN_SIMULATIONS: Mapping[Keys, str] = {
+    ("refused_call",): "a turn goes on after a refused call, and `called` says what it prints",
+}
 RENAMED_CLAUSES = {"orchestrated.": "server.", "resident.": "sticky."}
 _EVIDENCE = re.compile(r"(?P<kind>clause|recording|observed):\s+(?P<what>.+)", re.DOTALL)
 _VERSION = r"(?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*)){2}(?:-[0-9A-Za-z.-]*[0-9A-Za-z])?(?![\w.]*\d)"
@@ -59,33 +66,34 @@ class Change(Struct, frozen=True):
 
 
 class Migration(Struct, frozen=True):
-    """A contract in today's schema; without changes its text is the old one."""
+    """A contract or simulation in today's `schema`; without changes its text is the old one."""
 
+    schema: str
     text: str
     number: int
     changes: tuple[Change, ...]
 
 
 def migrate(text: str, file: str) -> Migration:
-    """Return the text of a contract in today's schema; `file` is its name in errors.
+    """Return the text of a contract or simulation in today's schema; `file` is its name in errors.
 
-    ContractError: it is no contract, it is one of a newer turngate, or it can't be moved as text.
+    ContractError: it is neither, it is one of a newer turngate, or it can't be moved as text.
     """
     root = nodes(text, file)
-    number = _number(text, file, root)
+    schema, number = _numbered(text, file, root)
     assert root  # noqa: S101 - it has a number
-    moving = _Moving(text, file)
+    moving = _Moving(schema, text, file)
     moving.mapping(root, ())
     moved = applied(text, moving.edits)
     try:
-        rest = _Moving(moved, file)
+        rest = _Moving(schema, moved, file)
         if again := nodes(moved, file):
             rest.mapping(again, ())
     except ContractError as broken:
         raise _unmovable(file, broken.what) from broken
     if rest.edits:
         raise _unmovable(file, rest.changes[0].what)
-    return Migration(moved, number, tuple(sorted(moving.changes, key=lambda change: change.line)))
+    return Migration(schema, moved, number, tuple(sorted(moving.changes, key=lambda change: change.line)))
 
 
 def _unmovable(file: str, why: str) -> ContractError:
@@ -93,21 +101,24 @@ def _unmovable(file: str, why: str) -> ContractError:
     return ContractError(f"can't be moved as text: {why}", file, hint=hint)
 
 
-def _number(text: str, file: str, root: Node | None) -> int:
-    """Return the number of the schema that a contract names; ContractError if it names none, or a newer one."""
+def _numbered(text: str, file: str, root: Node | None) -> tuple[str, int]:
+    """Return today's schema and the number of the one that a file names; ContractError: it names none, or a newer."""
     schema = next((value for key, value in root.pairs if key.text == "schema"), None) if root else None
-    number = contract_number(schema.text) if schema else None
-    if number is None:
+    known = numbered(schema.text) if schema else None
+    if known is None:
         named = f"its schema is {schema.text!r}" if schema and schema.text else "it names no schema"
         place = _place(text, schema.start) if schema else (1, 1)
         raise ContractError(
-            f"no engine contract: {named}", file, *place, hint=f"a contract begins with `schema: {CONTRACT_NAME}1`"
+            f"no contract or simulation: {named}",
+            file,
+            *place,
+            hint=f"it begins with `schema: {CONTRACT}`, for example",
         )
     assert schema  # noqa: S101 - it has the number
-    if number > (contract_number(CONTRACT) or 0):
-        what = f"needs a newer turngate: its schema is {schema.text}, and this one reads {CONTRACT}"
+    if known[1] > int(known[0].rpartition("/")[2]):
+        what = f"needs a newer turngate: its schema is {schema.text}, and this one reads {known[0]}"
         raise ContractError(what, file, *_place(text, schema.start), "$.schema", "upgrade turngate")
-    return number
+    return known
 
 
 def _place(text: str, index: int) -> tuple[int, int]:
@@ -117,9 +128,12 @@ def _place(text: str, index: int) -> tuple[int, int]:
 class _Moving:
     """Collects the edits of one text and what they change."""
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, schema: str, text: str, file: str) -> None:
         self.edits, self._changes = list[Edit](), dict[int, Change]()
-        self._text, self._file = text, file
+        self._schema, self._text, self._file = schema, text, file
+        self._renamed, self._removed = RENAMED, REMOVED
+        if schema == SIMULATION:
+            self._renamed, self._removed = RENAMED_IN_SIMULATIONS, REMOVED_IN_SIMULATIONS
 
     @property
     def changes(self) -> list[Change]:
@@ -138,15 +152,15 @@ class _Moving:
             here = _known((*at, name))
             removed = (
                 [(key, (*at, name))]
-                if here != at[:1]
+                if here == (*at, name)
                 else [(inner, (*here, inner.text or "")) for inner, _ in value.pairs]
             )
-            if removed and all(keys in REMOVED for _, keys in removed):
+            if removed and all(keys in self._removed for _, keys in removed):
                 gone.add(i)
                 for inner, keys in removed:
-                    self._note(inner, f"`{keys[-1]}` is gone: {REMOVED[keys]}", lost=True)
+                    self._note(inner, f"`{keys[-1]}` is gone: {self._removed[keys]}", lost=True)
                 continue
-            if new := RENAMED.get((*at, name)):
+            if new := self._renamed.get((*at, name)):
                 if new in names:
                     place, hint = _place(self._text, key.start), "keep one of them, and run it again"
                     raise ContractError(
@@ -168,8 +182,8 @@ class _Moving:
                 self._value(item, at)
         if node.text is None:
             return
-        if at == ("schema",) and node.text != CONTRACT:
-            self._edit(node, CONTRACT, f"the schema is {CONTRACT}")
+        if at == ("schema",) and node.text != self._schema:
+            self._edit(node, self._schema, f"the schema is {self._schema}")
         names_clause = at[-2:] == ("evidence", "clause") or at == ("deviations", "clause")
         if names_clause and (new := _clause(node.text)) != node.text:
             self._edit(node, new, f"the clause `{node.text}` is called `{new}`")
@@ -193,8 +207,8 @@ class _Moving:
 
 
 def _known(at: Keys) -> Keys:
-    """Leave out the `set` of a change, whose keys are those of its section."""
-    return at[:1] if at[1:] == ("changes", "set") else at
+    """Leave out the `set` of a change, whose keys are those of its section, or of a simulation."""
+    return at[:-2] if at in (("changes", "set"), (*at[:1], "changes", "set")) else at
 
 
 def _clause(name: str) -> str:

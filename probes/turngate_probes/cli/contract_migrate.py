@@ -1,4 +1,4 @@
-"""`contracts migrate`: shows what today's schema changes in contracts, or changes it."""
+"""`contracts migrate`: shows what today's schemas change in contracts and simulations, or changes it."""
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,10 +28,14 @@ class Mistake(Struct, frozen=True):
 
 
 class Moved(Struct, frozen=True):
-    """What became of a file; `number` is that of the schema that it had, null if it is no contract."""
+    """What became of a file; `schema` is the one that it is moved to, and `number` that of the one that it had.
+
+    Both are null if it is neither a contract nor a simulation.
+    """
 
     file: str
     state: Literal["current", "outdated", "written", "refused"]
+    schema: str | None = None
     number: int | None = None
     changes: tuple[Change, ...] = ()
     diff: str = ""
@@ -39,18 +43,17 @@ class Moved(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """The files, and the schema that they are moved to."""
+    """The files."""
 
-    schema: str
     files: tuple[Moved, ...]
 
 
 def migrate_all(paths: Iterable[Path], *, write: bool, as_json: bool) -> int:
-    """Move contracts, show or write the result, and return the exit code."""
+    """Move contracts and simulations, show or write the result, and return the exit code."""
     files = [file for path in paths for file in _files(path)]
     moved = [_move(file, write=write) for file in dict.fromkeys(files)]
     if as_json:
-        click.echo(json.format(json.encode(Report(load.CONTRACT, tuple(moved))), indent=2).decode())
+        click.echo(json.format(json.encode(Report(tuple(moved))), indent=2).decode())
     for one in moved:
         if not as_json:
             click.echo(visible(one.diff, keep="\n\t\r"), nl=False)
@@ -62,10 +65,10 @@ def migrate_all(paths: Iterable[Path], *, write: bool, as_json: bool) -> int:
 
 
 def _files(path: Path) -> Sequence[Path]:
-    """Return the contracts of a folder, those in its `engines` if it has any; a file is itself."""
+    """Return the contracts of a folder: those in `engines`, with `simulations`, or its own; a file is itself."""
     if not path.is_dir():
         return [path]
-    found = sorted(path.glob("engines/*.yaml")) or sorted(path.glob("*.yaml"))
+    found = sorted([*path.glob("engines/*.yaml"), *path.glob("simulations/*.yaml")]) or sorted(path.glob("*.yaml"))
     if not found:
         raise click.UsageError(f"{path} has no contracts; they are files such as {path}/engines/acme.yaml")
     return found
@@ -79,7 +82,9 @@ def _move(file: Path, *, write: bool) -> Moved:
     except ContractError as refused:
         return Moved(name, "refused", mistakes=(_mistake(refused),))
     left = [error for error in lint.problems(load.parse(migration.text, name)) if error.what != lint.IS_GAP]
-    moved = Moved(name, "current", migration.number, migration.changes, mistakes=tuple(map(_mistake, left)))
+    moved = Moved(
+        name, "current", migration.schema, migration.number, migration.changes, mistakes=tuple(map(_mistake, left))
+    )
     if migration.text == text:
         return moved
     if write:
@@ -107,11 +112,11 @@ def _told(moved: Moved) -> Iterator[str]:
     """Say what became of a file, what it no longer says, and what is left to its author."""
     count = f"{len(moved.changes)} change{'s' * (len(moved.changes) != 1)}"
     if moved.state == "current":
-        yield f"{moved.file}: has {load.CONTRACT}"
+        yield f"{moved.file}: has {moved.schema}"
     elif moved.state == "outdated":
-        yield f"{moved.file}: {count} to {load.CONTRACT}; --write makes {'it' if len(moved.changes) == 1 else 'them'}"
+        yield f"{moved.file}: {count} to {moved.schema}; --write makes {'it' if len(moved.changes) == 1 else 'them'}"
     elif moved.state == "written":
-        yield f"{moved.file}: moved to {load.CONTRACT}, {count}"
+        yield f"{moved.file}: moved to {moved.schema}, {count}"
     yield from (f"{moved.file}:{change.line}: {change.what}" for change in moved.changes if change.lost)
     mistakes = [ContractError(m.what, moved.file, m.line, m.column, m.path, m.hint) for m in moved.mistakes]
     if mistakes and moved.state != "refused":

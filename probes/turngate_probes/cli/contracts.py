@@ -71,17 +71,17 @@ def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
 @click.option("--write", is_flag=True, help="Replace the files, instead of showing what would change.")
 @as_json_option
 def migrate(paths: Sequence[Path], *, write: bool, as_json: bool) -> int:
-    """Move contracts of an earlier schema to the one that this turngate reads.
+    """Move contracts and simulations of earlier schemas to those that this turngate reads.
 
-    The first line of a contract names its schema, such as turngate.engine-contract/1. The number changes when a key is
-    renamed, removed or means something else, and turngate reads no other one. PATH is a contract, or a folder of them.
+    The first line of a file names its schema, such as turngate.engine-contract/1. The number changes when a key is
+    renamed, removed or means something else, and turngate reads no other one. PATH is such a file, or a folder of them.
 
     Without --write nothing is changed: the output is a diff, which `patch -p0` takes. Keys get their new
     names, and keys that are gone are removed, each with the reason. All else stays as you wrote it: comments, order and
     layout. What only you know, such as a section that is required now, is listed for you to add.
 
     \b
-    turngate contracts migrate my                            what would change in my/engines
+    turngate contracts migrate my                            what would change in the files
     turngate contracts migrate my --write                    change it
     turngate contracts check my/engines/acme.yaml            find what else is wrong
 

@@ -7,6 +7,7 @@ from tests.tables import each
 from turngate.contract import lint, load
 from turngate.contract.migrate import REMOVED, RENAMED, Migration, migrate
 from turngate.errors import ContractError
+from turngate.files import simulation_files
 
 # a contract of every form that had number 1, the oldest first; each is shortened from one that was in use
 EARLIER = sorted((Path(__file__).parent / "earlier_forms").glob("*.yaml"))
@@ -36,7 +37,7 @@ def test_a_contract_of_each_earlier_form_is_moved(file: Path) -> None:
     wanted = FIRST if file == EARLIER[0] else []
     assert len(left) == len(wanted), left
     assert all(words in error for words, error in zip(wanted, left, strict=True))
-    assert migrate(moved.text, engine_of(file)) == Migration(moved.text, 2, ())
+    assert migrate(moved.text, engine_of(file)) == Migration(load.CONTRACT, moved.text, 2, ())
 
 
 def test_every_rule_has_a_sample() -> None:
@@ -112,14 +113,49 @@ def test_a_place_is_rewritten_and_nothing_else(old: str, new: str) -> None:
     assert migrate(HEAD + old, "f").text == f"schema: {load.CONTRACT}\n{new}"
 
 
+OLD_KEYS = """refused_call:
+  exit_code: 0
+sticky:
+  asking_env: []
+  acp:
+    said: []
+changes:
+  - since: 1.0.0
+    set: {refused_call: {exit_code: 1}, answered: [{stdout: {said: hi}}]}
+"""
+NEW_KEYS = """sticky:
+  approval_env: []
+  acp:
+    after_text: []
+changes:
+  - since: 1.0.0
+    set: {answered: [{stdout: {said: hi}}]}
+"""
+
+
+def test_a_simulation_of_an_earlier_form_is_moved() -> None:
+    """It is not loaded, which the error says with what to do; only its old keys change, and those that are gone go."""
+    old = "schema: turngate.simulation/1\n" + OLD_KEYS
+    with pytest.raises(ContractError, match=r"f:1:9: .* simulation .*/1, .*/2 \(run `turngate contracts migrate f`\)"):
+        load.parse(old, "f")
+    moved = migrate(old, "f")
+    assert moved.text == f"schema: {load.SIMULATION}\n{NEW_KEYS}"
+    assert [change.line for change in moved.changes if change.lost] == [2, 10]
+    own = simulation_files()["qwen"]
+    moved = migrate(own.read_text().replace(load.SIMULATION, "turngate.simulation/1"), own.name)
+    assert (moved.text, len(moved.changes)) == (own.read_text(), 1)
+    assert [*lint.problems(load.parse(moved.text, own.name))] == []
+
+
 @each(
     "text, told",
     [
         ("schema: turngate.engine-contract/3\n", "f:1:9: $.schema: needs a newer turngate: "),
-        ("schema: turngate.simulation/1\n", "f:1:9: no engine contract: its schema is 'turngate.simulation/1'"),
-        ("a: 1\n", "f:1:1: no engine contract: it names no schema"),
-        ("", "f:1:1: no engine contract: it names no schema"),
-        ("- a\n", "f:1:1: no engine contract: it names no schema"),
+        ("schema: turngate.simulation/3\n", "f:1:9: $.schema: needs a newer turngate: "),
+        ("schema: turngate.recording/1\n", "f:1:9: no contract or simulation: its schema is 'turngate.recording/1'"),
+        ("a: 1\n", "f:1:1: no contract or simulation: it names no schema"),
+        ("", "f:1:1: no contract or simulation: it names no schema"),
+        ("- a\n", "f:1:1: no contract or simulation: it names no schema"),
         ("a: [\n", "f:2:1: "),
         (
             HEAD + "deviations:\n  - {action: a, compensation: b}\n",
@@ -141,18 +177,18 @@ def test_what_can_not_be_moved_is_refused(text: str, told: str) -> None:
 def test_a_contract_of_a_newer_schema_is_not_loaded() -> None:
     """Its keys may mean something else, so the error says to upgrade."""
     with pytest.raises(ContractError, match=r"small.yaml:1:9: \$.schema: .*/3, .*/2 \(upgrade turngate\)"):
-        load.parse(SMALL.replace(load.CONTRACT, f"{load.CONTRACT_NAME}3"), "small.yaml")
+        load.parse(SMALL.replace(load.CONTRACT, "turngate.engine-contract/3"), "small.yaml")
 
 
-def test_the_number_changes_with_a_key() -> None:
-    """No key of this schema is renamed, removed or newly required, so what was written for it still loads."""
-    number = load.contract_number(load.CONTRACT)
-    schema = load.schema("engine")
+@each("name, today", [("engine", load.CONTRACT), ("simulation", load.SIMULATION)])
+def test_the_number_changes_with_a_key(name: str, today: str) -> None:
+    """No key of these schemas is renamed, removed or newly required, so what was written for them still loads."""
+    schema, number = load.schema(name), today.rpartition("/")[2]
     now = {"": schema} | schema["$defs"]
-    for line in (KEYS / f"{number}.txt").read_text().splitlines():
-        name, _, keys = line.partition(": ")
-        known, needed = now[name]["properties"].keys(), set(now[name].get("required", ()))
+    for line in (KEYS / f"{name}-{number}.txt").read_text().splitlines():
+        part, _, keys = line.partition(": ")
+        known, needed = now[part]["properties"].keys(), set(now[part].get("required", ()))
         frozen = {key.removesuffix("!") for key in keys.split()}
-        assert frozen <= known, f"{name} lost {frozen - known}: give the schema the next number, and teach `migrate`"
+        assert frozen <= known, f"{part} lost {frozen - known}: give the schema the next number, and teach `migrate`"
         new = needed - {key.removesuffix("!") for key in keys.split() if key.endswith("!")}
-        assert not new, f"{name} needs {new} now: give the schema the next number"
+        assert not new, f"{part} needs {new} now: give the schema the next number"

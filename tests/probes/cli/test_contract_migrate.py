@@ -7,9 +7,10 @@ import pytest
 from tests.contracts.contract.small import SMALL
 from turngate import cli
 from turngate.contract import load
+from turngate.files import simulation_files
 
 NEW = f"{SMALL.rstrip()}  # a hang\n"
-OLD = NEW.replace(load.CONTRACT, f"{load.CONTRACT_NAME}1").replace("action:", "compensation:")
+OLD = NEW.replace(load.CONTRACT, "turngate.engine-contract/1").replace("action:", "compensation:")
 
 
 @pytest.fixture(name="mine")
@@ -77,13 +78,25 @@ def test_what_is_refused_stays_and_the_others_are_moved(mine: Path, capsys: pyte
     )
     assert f"{both}:{OLD.count(chr(10))}:" in said
     report = json.loads(out)
-    assert report["schema"] == load.CONTRACT
-    assert [(one["file"], one["state"], one["number"]) for one in report["files"]] == [
-        (str(both), "refused", None),
-        (str(good), "written", 1),
+    assert [(one["file"], one["state"], one["number"], one["schema"]) for one in report["files"]] == [
+        (str(both), "refused", None, None),
+        (str(good), "written", 1, load.CONTRACT),
     ]
     assert report["files"][0]["mistakes"][0]["hint"] == "keep one of them, and run it again"
     assert [change["line"] for change in report["files"][1]["changes"]] == [1, OLD.count("\n")]
+
+
+def test_the_simulations_of_a_folder_are_moved_too(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They stand in the diff, and what is written is used."""
+    (mine / "simulations").mkdir()
+    file, text = mine / "simulations/qwen.yaml", simulation_files()["qwen"].read_text()
+    file.write_text(text.replace(load.SIMULATION, "turngate.simulation/1").replace("after_text:", "said:"))
+    assert cli.run(["--contracts", str(mine), "contracts", "options", "codex"]) == 0
+    assert f"the simulation of qwen is left out: {file}:1:9: $.schema: " in capsys.readouterr().err
+    code, _, said = run(capsys, mine, "--write")
+    assert code == 0
+    assert said.splitlines()[1:] == [f"{file}: moved to {load.SIMULATION}, 2 changes"]
+    assert file.read_text() == text
 
 
 def test_a_draft_stays_one(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
