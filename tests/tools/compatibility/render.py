@@ -11,6 +11,7 @@ from turngate import history
 from turngate.contract import load
 from turngate.contract.clauses import Result, Severity
 from turngate.contract.verdict import Verdict
+from turngate.contract.versions import parse
 from turngate.history import History, KnownRelease, KnownResult
 from turngate_probes.report.wording import NOT_TESTED, label
 
@@ -20,6 +21,7 @@ BEGIN, END = "<!-- compatibility -->", "<!-- /compatibility -->"
 VERDICTS = (Verdict.COMPATIBLE, Verdict.DEGRADED, Verdict.BROKEN, Verdict.UNANSWERED)
 ABSENT = "-"
 FROM_RECORDINGS = "from recordings"
+EDGES = {"since": "begins", "until": "ends"}
 _OUTCOME = ("tested", "verdict", "clause set", "profile", "clauses that did not pass")
 
 Histories = Mapping[str, History]
@@ -67,12 +69,13 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def deviations(engine: str) -> str:
     """Return the table of what an engine's contract declares, and what an orchestrator must do about it."""
-    rows = []
+    symptoms = dict[tuple[str, str, str], list[str]]()
     for claim in load.contract(engine).document.claims("deviations"):
         declared = deviation(claim)
-        symptom = f"{declared.symptom}, now and then" if declared.flaky else declared.symptom
-        rows.append((f"`{declared.clause}`", symptom, str(claim.range), declared.action))
-    return table(("clause", "symptom", "releases", "an orchestrator must"), rows)
+        alike = symptoms.setdefault((f"`{declared.clause}`", str(claim.range), declared.action), [])
+        alike.append(f"{declared.symptom}, now and then" if declared.flaky else declared.symptom)
+    rows = ((clause, "; ".join(told), span, action) for (clause, span, action), told in symptoms.items())
+    return table(("clause", "symptoms", "releases", "an orchestrator must"), rows)
 
 
 def coverage(known: History) -> str:
@@ -163,8 +166,10 @@ def _part(engine: str, known: History | None) -> str:
         rows = (_stretch(alike, known) for alike in stretches(known))
         parts.append(table(("releases", *_OUTCOME), rows))
     parts.append(f"\n### Deviations of {title}\n\n{deviations(engine)}\n")
-    if known and (edges := [*map(_edge, boundaries(known))]):
-        parts.append(f"### Ranges of {title}\n\n{table(('claim', '', 'release', 'known from'), edges)}\n")
+    if known and (edges := _edges(boundaries(known))):
+        parts.append(
+            f"### Ranges of {title}\n\n{table(('release', 'claims that begin or end', 'known from'), edges)}\n"
+        )
     return "".join(parts)
 
 
@@ -241,11 +246,21 @@ def _told(name: str, known: KnownResult, *, detailed: bool) -> str:
     return f"{said}: {', '.join(known.symptoms)}" if known.symptoms else said
 
 
-def _edge(boundary: Boundary) -> tuple[str, ...]:
+def _edges(known: Iterable[Boundary]) -> list[tuple[str, str, str]]:
+    """Return the rows of the releases in which claims begin, end, or both, which is a change."""
+    claims = dict[tuple[str, str], dict[str, str]]()
+    for boundary in known:
+        at = claims.setdefault((boundary.version, _seen(boundary)), {})
+        at[boundary.claim] = "changes" if boundary.claim in at else EDGES[boundary.edge]
+    return [
+        (version, ", ".join(f"`{claim}` {what}" for claim, what in at.items()), seen)
+        for (version, seen), at in sorted(claims.items(), key=lambda item: parse(item[0][0]))
+    ]
+
+
+def _seen(boundary: Boundary) -> str:
     if boundary.basis.unverified:
-        seen = "unverified"
-    elif boundary.exact:
-        seen = f"exact: {boundary.before} and {boundary.after} were tested"
-    else:
-        seen = f"nearest tested: {boundary.before or 'none before'} and {boundary.after or 'none after'}"
-    return f"`{boundary.claim}`", boundary.edge, boundary.version, seen
+        return "unverified"
+    if boundary.exact:
+        return "exact"
+    return f"nearest tested: {boundary.before or 'none before'} and {boundary.after or 'none after'}"
