@@ -46,8 +46,8 @@ SHOWN = frozenset(
         for kind in ("401", "500", "away", "cut")
     }
 )
-# a simulation starts no other process, runs no command or tool of a user, and keeps a turn before it prints its end; a
-# simulated sticky process is not told what to deviate in
+# a simulation starts no other process, runs no command or tool of a user, keeps a turn before it prints its end, and
+# leaves the sessions of other turns alone; a simulated sticky process is not told what to deviate in
 NOT_SHOWN = frozenset(
     {
         ("interactive.settings-cannot-widen", "own-tool"),
@@ -55,6 +55,7 @@ NOT_SHOWN = frozenset(
         ("question.is-told", "hang"),
         ("process.clean-exit", "left-running"),
         ("resume.after-kill", "turn-lost"),
+        ("session.at-once", "refused"),
         ("sticky.permission-allowed", "no-effect"),
         ("sticky.settings-cannot-widen", "writes"),
         ("sticky.workspace-cannot-redirect", "program"),
