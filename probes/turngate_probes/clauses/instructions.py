@@ -12,7 +12,7 @@ _CASES = {Mode.INTERACTIVE: "file-marks", Mode.AUTO: "auto"}
 
 @check("instructions.reach", *_CASES.values(), blames=RESUMABLE)
 def reach(observed: Observations) -> Finding:
-    """Requests of both turns have the text of the file, except in modes in which the contract says what prevents it."""
+    """Requests of both turns had the text of the file, except in modes for which the contract says what prevents it."""
     file = observed.contract.instructions
     if file is None:
         raise SkippedError("the contract names no instruction file of a workspace")

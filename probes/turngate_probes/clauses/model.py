@@ -16,7 +16,7 @@ from turngate_probes.stub_model import Exchange
 
 @check("model.takes-effect", "main", "asked-model", blames=RESUMABLE)
 def takes_effect(observed: Observations) -> Finding:
-    """Every request with the prompt that offers tools asked for the model, and one had the effort."""
+    """Every request that has the prompt and offers tools named the model, and one had the effort."""
     contract = observed.contract
     if not contract.launch.model:
         raise SkippedError("the release has no option that chooses a model")

@@ -12,7 +12,7 @@ _CASE = "any-settings"
 
 @check("output.any-settings", _CASE, blames=RESUMABLE)
 def any_settings(observed: Observations) -> Finding:
-    """Framing, id, answer and end of both turns were as ever, and every setting was in force or else is named."""
+    """Framing, id, answer and end of both turns were where the contract says; a setting not in force is named."""
     contract = observed.contract
     if departures := [found for name in together(contract) for found in _departures(observed, name)]:
         symptoms = tuple(sorted({symptom for _, symptom, _ in departures if symptom}))

@@ -79,7 +79,7 @@ def large(observed: Observations) -> Finding:
 
 @check("prompt.whole", "large-prompt", blames=("answer.whole", *RESUMABLE))
 def prompt_whole(observed: Observations) -> Finding:
-    """A prompt and a reply with odd lines, characters and blanks at both ends were sent as they are."""
+    """A prompt and a reply with unusual line ends and characters, and white space at both ends, were sent unchanged."""
     turns = []
     for turn in (_with_long_answer(observed), observed.turn("large-prompt/again")):
         fail_if(not turn.sent(), f"the prompt was not sent to the model ({how_it_ended(turn)})", turn)
@@ -95,7 +95,7 @@ def prompt_whole(observed: Observations) -> Finding:
 
 @check("answer.whole", "large-prompt", blames=RESUMABLE)
 def answer_whole(observed: Observations) -> Finding:
-    """An answer of 200 KB with odd lines and characters came whole through a pipe that was read slowly."""
+    """A slow reader of a pipe got all of a 200 KB answer with unusual line ends and characters."""
     first, by_file = _with_long_answer(observed), observed.contract.streams.stdout_file
     turns = [first, observed.turn("large-prompt/again")] if by_file else [first]
     for turn in turns:

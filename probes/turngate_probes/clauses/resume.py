@@ -139,7 +139,7 @@ def isolation(observed: Observations) -> Finding:
 
 @check("resume.after-compaction", "compaction")
 def after_compaction(observed: Observations) -> Finding:
-    """A session that got too long was summarized, and resumed under its id with the summary and the prompt."""
+    """A session that got too long was summarized, and a resume under its id sent the summary and the prompt."""
     compaction = observed.contract.hermetic.compaction
     if compaction is None:
         raise SkippedError("the contract names nothing that makes this release compact a conversation")

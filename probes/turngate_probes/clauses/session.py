@@ -82,7 +82,7 @@ class Aftermath(Struct, frozen=True):
 
 @check("resume.after-tool-call", "disturbed", "tool-call", blames=RESUMABLE)
 def after_tool_call(observed: Observations) -> Finding:
-    """The turn after an executed, a failed and a denied tool call carried the session on, with each call's result."""
+    """After an executed, a failed and a denied tool call, the next turn continued the session with their results."""
     aftermaths = [_after(observed, each) for each in CALLS]
     denied = observed.turn("tool-call/first")
     aftermaths.append(Aftermath("a denied tool call", denied, denied, observed.turn("tool-call/again")))
@@ -100,7 +100,7 @@ def after_tool_call(observed: Observations) -> Finding:
 
 @check("resume.after-failure", "disturbed", blames=RESUMABLE)
 def after_failure(observed: Observations) -> Finding:
-    """The turn after each failure of the model carried the session on."""
+    """After each failure of the model backend, the next turn continued the session."""
     aftermaths = [_after(observed, each) for each in FAILURES]
     signs = [sign for each in aftermaths for sign in each.signs()]
     for happened in () if signs else (each.happened for each in aftermaths):
@@ -112,7 +112,7 @@ def after_failure(observed: Observations) -> Finding:
 
 @check("resume.after-kill", "disturbed", blames=RESUMABLE)
 def after_kill(observed: Observations) -> Finding:
-    """The turn after each kill carried the session on or failed at once; one that had ended was not lost."""
+    """After each kill, the next turn continued the session or failed at once, and no ended turn was lost."""
     aftermaths = [_after(observed, each) for each in KILLS]
     details, signs = list[str](), list[Sign]()
     for each in aftermaths:
@@ -134,7 +134,7 @@ def after_kill(observed: Observations) -> Finding:
 
 @check("session.at-once", "at-once", blames=RESUMABLE)
 def at_once(observed: Observations) -> Finding:
-    """Two conversations ran side by side as they do alone; of two resumes at once, each was kept or refused."""
+    """Two conversations ran side by side as they do alone; two simultaneous resumes were each kept or refused."""
     a, b = (observed.turn(f"at-once/{step}") for step in (A, B))
     again, beside, b_again = (observed.turn(f"at-once/{step}") for step in (A_AGAIN, A_BESIDE, B_AGAIN))
     of_a, of_b = (a, again, beside), (b, b_again)

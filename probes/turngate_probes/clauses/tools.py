@@ -57,7 +57,7 @@ def _became_of(call: QuestionCall, turn: Turn, observed: Observations) -> str:
 
 @check("sandbox.command-runs", "sandbox", blames=("turn.terminal-event",))
 def command_runs(observed: Observations) -> Finding:
-    """In each sandbox the sum reached the model, and the exit code of the command that could not write outside."""
+    """In each sandbox, the model got one command's sum, and the exit code of another that could not write outside."""
     sandboxes = observed.contract.command_sandboxes
     tried = [own.name for own in sandboxes if own.call is not None]
     if not tried:
