@@ -109,6 +109,29 @@ def test_a_codex_that_drops_the_session_is_broken(codex: Path, tmp_path: Path) -
     assert verdict(results.values()) is Verdict.BROKEN
 
 
+PRINTS_TWICE = """
+done = subprocess.run((REAL, *sys.argv[1:]), stdout=subprocess.PIPE)
+records = b'{"' in done.stdout[:2]
+sys.stdout.buffer.writelines(line * (1 + records) for line in done.stdout.splitlines(keepends=True))
+sys.exit(done.returncode)
+"""
+PRINTS_CRLF = """
+done = subprocess.run((REAL, *sys.argv[1:]), stdout=subprocess.PIPE)
+sys.stdout.buffer.write(done.stdout.replace(b"\\n", b"\\r\\n"))
+sys.exit(done.returncode)
+"""
+
+
+@pytest.mark.parametrize(
+    "code, clause", [(PRINTS_TWICE, "stream.records-once"), (PRINTS_CRLF, "stream.line-ends")], ids=["twice", "crlf"]
+)
+def test_a_wrapper_whose_output_is_misread_is_broken(codex: Path, tmp_path: Path, code: str, clause: str) -> None:
+    """Each record twice, or CR before each LF, fails the clause about it alone, and the release is broken."""
+    results = judged(wrapped(codex, tmp_path, code))
+    assert engines.failing(results) == {clause}
+    assert verdict(results.values()) is Verdict.BROKEN
+
+
 DOCS = (Path(__file__).parents[2] / "docs/wrappers.md").read_text("utf-8")
 
 

@@ -10,6 +10,7 @@ from tests.drift.drifts import Drift, corpus
 from tests.drift.judging import Judged, base, failures, judge_drift
 from tests.drift.staged import PLAYED_AT_ONCE, without_waiting
 from tests.drift.transform import drifted
+from turngate.contract.verdict import Verdict, exit_code, verdict
 from turngate_probes.clauses import CHECKS
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import Observations
@@ -39,6 +40,8 @@ ORDER = {
     "flag-prompts": ("first", "again"),
     "tool-call": ("first", "again", "auto"),
 }
+# what happens to a reader: the answer is there twice, or has a character too many
+MISREAD = [drift for drift in CORPUS if drift.name.startswith(("events-twice", "framing-crlf"))]
 Judging = dict[str, Future[Judged]]
 
 
@@ -65,6 +68,14 @@ def test_drift_is_caught(drift: Drift, judging: Judging) -> None:
     assert judged.caught, str(judged)
     if any(part in drift.name for part in ALONE):
         assert [failure.id for failure in failures(judged.results)] == [drift.caught_by], str(judged)
+
+
+@pytest.mark.parametrize("drift", MISREAD, ids=lambda drift: drift.name)
+def test_a_release_whose_output_is_misread_is_broken(drift: Drift) -> None:
+    """A wrapper that prints each record twice, or CRLF, ends a probe with exit code 1."""
+    results = judge_drift(drift).results.values()
+    found = verdict(results, recordings_only=True)
+    assert (found, exit_code([found])) == (Verdict.BROKEN, 1)
 
 
 @pytest.mark.long

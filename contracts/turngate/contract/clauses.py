@@ -5,14 +5,15 @@ from enum import StrEnum
 from typing import Final, Literal, TypeAlias, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 Level: TypeAlias = Literal["static", "hermetic", "long", "live", "server", "gate"]
 
 ClauseSet: TypeAlias = Literal["2026-11", "2026-12", "2027-01"]
 """The name of a set of clauses, oldest first. A verdict names the set that it was given by.
 
-Each set contains the one before it. All but the newest are frozen: no clause joins them. One that no longer exists has
-left all of them; reports of earlier versions show it.
+Each set contains the one before it. All but the newest are frozen: no clause joins them, and none weighs more or less.
+One that no longer exists has left all of them; reports of earlier versions show it.
 """
 CLAUSE_SETS: Final[tuple[ClauseSet, ...]] = get_args(ClauseSet)
 FIRST_SET, NEWEST_SET = CLAUSE_SETS[0], CLAUSE_SETS[-1]
@@ -62,6 +63,7 @@ class Clause(Struct, frozen=True):
     anything. `deadline` is in seconds; a `baseline` allows no range and no deviation; `symptoms` are the words for
     failures that a deviation may excuse, and what each means. `since` is the first set of clauses that contains it.
     `every_turn`: it is about all turns of a probe, so a set whose clauses take more turns asks more of it.
+    `severity_before`: a set in which the severity changed -> what it was in the sets before that one.
     """
 
     id: str
@@ -77,6 +79,12 @@ class Clause(Struct, frozen=True):
     contract: str = ""
     since: ClauseSet = FIRST_SET
     every_turn: bool = False
+    severity_before: Mapping[ClauseSet, Severity] = {}
+
+    def of_set(self, name: str) -> "Clause":
+        """Return the clause with the severity that it has in a set."""
+        was = (severity for changed, severity in sorted(self.severity_before.items()) if name < changed)
+        return replace(self, severity=next(was, self.severity))
 
 
 class Catalogue(dict[str, Clause]):
@@ -87,8 +95,8 @@ class Catalogue(dict[str, Clause]):
         return tuple(clause for clause in self.values() if clause.level in levels)
 
     def of_set(self, name: str) -> "Catalogue":
-        """Return the clauses of a set; of one that a newer turngate has added, all."""
-        return Catalogue({clause.id: clause for clause in self.values() if clause.since <= name})
+        """Return the clauses of a set, with its severities; of one that a newer turngate has added, all."""
+        return Catalogue({clause.id: clause.of_set(name) for clause in self.values() if clause.since <= name})
 
     def scope(self, clause_set: str, level: str) -> str:
         """Return what a verdict was given by: a set of clauses, and whether it includes those of level long, if any."""
@@ -101,8 +109,10 @@ class Catalogue(dict[str, Clause]):
     def set_of_recordings(self, results: Iterable[tuple[str, Result]]) -> ClauseSet:
         """Return the newest set of which recordings have answered a clause: about newer ones they say nothing.
 
-        That a contract leaves something out is no answer of its recordings.
+        That a contract leaves something out is no answer of its recordings. A failure weighs what it does in the newest
+        set.
         """
         silent = (Result.NOT_RUN, Result.UNSUPPORTED)
-        answered = (self[name] for name, result in results if name in self and result not in silent)
-        return max((clause.since for clause in answered), default=FIRST_SET)
+        answered = ((self[name], result) for name, result in results if name in self and result not in silent)
+        sets = ((one.since, *(one.severity_before if result is Result.FAIL else ())) for one, result in answered)
+        return max((name for of_one in sets for name in of_one), default=FIRST_SET)

@@ -66,6 +66,19 @@ def test_recordings_are_judged_by_the_newest_set_that_they_answer() -> None:
     assert catalogue.set_of_recordings([]) == "2026-11"
 
 
+def test_a_clause_keeps_the_severity_of_each_set() -> None:
+    """What weighs more since a set weighs what it did before; a recording that fails it is judged by that set."""
+    graver = Clause(
+        *("live.two", "It holds.", "It matters.", "Do it.", "live", Severity.BREAKING),
+        severity_before={"2027-01": Severity.DEGRADED, "2026-12": Severity.INFORMATIVE},
+    )
+    catalogue = Catalogue({graver.id: graver})
+    severities = [catalogue.of_set(name)["live.two"].severity for name in CLAUSE_SETS]
+    assert severities == [Severity.INFORMATIVE, Severity.DEGRADED, Severity.BREAKING]
+    assert catalogue.set_of_recordings([("live.two", Result.PASS)]) == "2026-11"
+    assert catalogue.set_of_recordings([("live.two", Result.FAIL)]) == "2027-01"
+
+
 BASELINES = {
     "handle.present",
     "handle.place",
@@ -108,6 +121,8 @@ BREAKING = (
         "handle.present",
         "handle.place",
         "stream.framing",
+        "stream.line-ends",
+        "stream.records-once",
         "turn.terminal-event",
         "turn.ends-once",
         "interactive.nothing-started",
@@ -157,8 +172,6 @@ DEGRADED = {
     "help.surface",
     "handle.shape",
     "handle.unique",
-    "stream.line-ends",
-    "stream.records-once",
     "resume.other-cwd",
     "resume.malformed-handle",
     "auto.flags-accepted",
