@@ -34,7 +34,7 @@ TASKS = {
         "bisect": ("turngate_probes.cli.matrix:bisect", "Find the release that changed a clause's result."),
         "history": ("turngate_probes.cli.history:history", "Show which release of an engine changed what."),
         "report": ("turngate_probes.cli.report:report", "Render reports from saved JSON reports or journals."),
-        "explain": ("turngate_probes.cli.explain:explain", "Explain a clause, and what to do if it fails."),
+        "explain": ("turngate_probes.cli.explain:explain", "Explain a clause, or how to run an engine yourself."),
     },
     "Test an orchestrator": {
         "conform": ("turngate_probes.cli.conform:conform", "Test an orchestrator against engines that misbehave."),

@@ -1,14 +1,18 @@
-"""What a release changed, in plain words."""
+"""What a release changed, and for whom its verdict holds, in plain words."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
+from turngate.contract.cached import cached_contract
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import Verdict
+from turngate.errors import ContractError
 from turngate.history import Change, Kind
 
 # what an exit code is called of a turn that had to be stopped
 _NEVER_ENDED = "did not end"
+_MOST: Final = 4
 _ANYWHERE: Final = ("any turn",)
 # how a clause does now, and how it did before
 _RESULTS: Final[Mapping[str, tuple[str, str]]] = {
@@ -26,6 +30,24 @@ _CALLS: Final[Mapping[str, tuple[str, str]]] = {
     "failed": ("fails", "failed"),
     "hangs": ("hangs", "hung"),
 }
+
+
+def only_guarded(releases: Iterable[tuple[str, str | None, Verdict | None]]) -> str:
+    """Return the sentence that releases are compatible only with turngate's guards; empty: none is, or none needs them.
+
+    A release is its engine, its version and its verdict.
+    """
+    names = list[str]()
+    for engine, version, verdict in releases:
+        with suppress(ContractError):
+            if verdict is Verdict.COMPATIBLE and cached_contract(engine, version).is_guarded:
+                names.append(f"{engine}@{version}" if version else engine)
+    if not names:
+        return ""
+    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    who, asked = f"{', '.join(names[:_MOST])}{more}", names[0] if len(names) == 1 else "ENGINE@VERSION"
+    are = "is" if len(names) == 1 else "are"
+    return f"{who} {are} compatible only with turngate's guards, which `turngate explain {asked}` prints."
 
 
 def sentences(changes: Iterable[Change]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from tests.tools.compatibility.boundaries import boundaries, disagreeing
 from tests.tools.compatibility.render import (
     PAGE,
     README,
+    RECIPES,
     histories,
     in_readme,
     page,
@@ -17,11 +18,12 @@ from tests.tools.compatibility.render import (
     summary,
     unknown_clauses,
 )
-from turngate import history
+from turngate import engine_names, history
 from turngate.contract import load
 from turngate.contract.clauses import FIRST_SET, Result
 from turngate.contract.verdict import Verdict
 from turngate.history import History, KnownRelease, KnownResult
+from turngate_probes.report.recipe import recipe
 
 PUBLISHED = ("0.9.0", "0.117.0", "0.118.0")
 every_history = pytest.mark.parametrize("engine", history.engines())
@@ -52,6 +54,12 @@ FRESH = KnownResult(Result.DEVIATES, ("fresh-session",))
 def test_readme_holds_the_table_that_the_histories_give() -> None:
     """The table in the README is the generated one."""
     assert in_readme(README.read_text("utf-8"), histories()) == README.read_text("utf-8"), "make compatibility"
+
+
+def test_each_engine_has_a_page_with_its_recipe() -> None:
+    """The pages are what `turngate explain ENGINE` prints."""
+    pages = {page.stem: page.read_text("utf-8") for page in RECIPES.iterdir()}
+    assert pages == {engine: recipe(engine).markdown for engine in engine_names()}, "make compatibility"
 
 
 @pytest.mark.long

@@ -2,11 +2,23 @@ from typing import get_args
 
 from tests.tables import each
 from turngate.contract.clauses import Result
+from turngate.contract.verdict import Verdict
 from turngate.history import Change, Kind
-from turngate.history_text import sentences
+from turngate.history_text import only_guarded, sentences
 from turngate_probes.journal.tool_access import CallOutcome
 
 FIRST, BOTH = ("first turn",), ("first turn", "resumed turn")
+
+
+def test_what_only_guards_make_compatible_is_said_once() -> None:
+    """Compatible releases share a sentence; others, and those that the contract doesn't cover, have none."""
+    known = [("codex", "0.169.0", Verdict.COMPATIBLE), ("gemini", "0.61.0", Verdict.BROKEN)]
+    one = "codex@0.169.0 is compatible only with turngate's guards, which `turngate explain codex@0.169.0` prints."
+    assert only_guarded(known) == one
+    assert only_guarded([*known[1:], ("copilot", "0.0.1", Verdict.COMPATIBLE)]) == ""
+    many = [("codex", f"0.16{number}.0", Verdict.COMPATIBLE) for number in range(6)]
+    assert only_guarded(many).startswith("codex@0.160.0, codex@0.161.0, codex@0.162.0, codex@0.163.0 and 2 more are")
+    assert "`turngate explain ENGINE@VERSION`" in only_guarded(many)
 
 
 def change(kind: str, subject: str, before: str | None, after: str | None, where: tuple[str, ...] = FIRST) -> Change:

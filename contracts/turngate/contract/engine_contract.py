@@ -431,6 +431,12 @@ class EngineContract(Struct, frozen=True, kw_only=True):
         """The model that the turns of a probe ask for; None: they take the one that the release takes by itself."""
         return None if self.hermetic.default_model or not self.launch.model else self.hermetic.model
 
+    @property
+    def is_guarded(self) -> bool:
+        """Whether the engine keeps its promises only for who passes what the contract adds to start and resume."""
+        launch = self.launch
+        return self.guards != Guards() or bool(launch.interactive or launch.interactive_env)
+
     def call_of(self, tool: str) -> ToolUse | None:
         """Return the call that a probe makes of a tool, by the tool's name; None if it makes none."""
         own = (setting.tool for setting in self.approval_settings)

@@ -97,6 +97,7 @@ def _scope(release: "FoundRelease | NearRelease") -> str:
 def _about(release: "FoundRelease") -> Iterator[str]:
     """Say what is known of a release, and what to do."""
     from turngate.contract.load import catalogue
+    from turngate.history_text import only_guarded
 
     yield from _wrapped(_why(release))
     for failed in release.failures:
@@ -106,6 +107,7 @@ def _about(release: "FoundRelease") -> Iterator[str]:
         yield "  What your orchestrator must do" + ("" if release.verdict else ", by the contract")
     for action in release.actions:
         yield from _wrapped(f"{action.clause}: {action.action}", "    ")
+    yield from _wrapped(only_guarded([(release.engine, release.version, release.verdict)]))
     if release.newer_safe and release.newer_safe_clause_set and release.newer_safe_level:
         by = catalogue().scope(release.newer_safe_clause_set, release.newer_safe_level)
         yield f"  newest safe release: {release.newer_safe} ({by})"

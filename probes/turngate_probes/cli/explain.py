@@ -1,4 +1,4 @@
-"""The subcommand `explain`: what a clause or a rule promises, how it is tested, and what to do if it fails."""
+"""The subcommand `explain`: what a clause or a rule promises and what to do if it fails, or how to run an engine."""
 
 import textwrap
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from turngate_probes.cli.shared_options import clauses
+from turngate_probes.cli.shared_options import clauses, engines
 
 if TYPE_CHECKING:
     from turngate.contract.clauses import Clause
@@ -29,28 +29,40 @@ class OtherId(Struct, frozen=True):
     scenarios: tuple[str, ...] = ()
 
 
+def _ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the clauses and engines whose name begins with a text."""
+    return [*clauses(ctx, parameter, incomplete), *engines(ctx, parameter, incomplete)]
+
+
 @click.command()
-@click.argument("clause", required=False, metavar="[ID]", shell_complete=clauses)
+@click.argument("clause", required=False, metavar="[ID]", shell_complete=_ids)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explain(clause: str | None, *, as_json: bool) -> int:
     """Explain a clause: what it promises, why it matters, how it is tested, and what to do if it fails.
 
     ID can also be a rule of `turngate conform`, or another id in the report of a gate. Without ID, list all of them.
 
+    ID can also be an engine, as ENGINE or ENGINE@VERSION: then print how your own orchestrator must run it to be as
+    safe as turngate. That is the whole recipe, ready to paste: files, environment, start, resume, where the session
+    id is, what ends a turn, limits, and known caveats.
+
     \b
+    turngate explain gemini
+    turngate explain gemini@0.37.2
     turngate explain resume.dead-handle
     turngate explain prompt.not-a-flag --json
     turngate explain orchestrator.completes
 
-    Exit codes: 0; 2 if there is no such id.
+    Exit codes: 0; 2 if there is no such id or release.
     """
     import json
 
     from msgspec import to_builtins
 
-    from turngate import NotFoundError
+    from turngate import NotFoundError, engine_names
     from turngate.contract import load
     from turngate_probes.releases.selection import similar
+    from turngate_probes.report.recipe import recipe
 
     catalogue, others = load.catalogue(), {other.id: other for other in _others()}
     if clause is None:
@@ -63,8 +75,12 @@ def explain(clause: str | None, *, as_json: bool) -> int:
         click.echo(json.dumps(described) if as_json else "\n".join(_lines(found)))
     elif clause in others:
         click.echo(json.dumps(to_builtins(others[clause])) if as_json else "\n".join(_other_lines(others[clause])))
+    elif (named := clause.partition("@"))[0] in engine_names():
+        found_recipe = recipe(named[0], named[2] or None)
+        click.echo(json.dumps(to_builtins(found_recipe)) if as_json else found_recipe.markdown, nl=as_json)
     else:
-        raise NotFoundError(f"there is no clause or rule {clause!r}", similar(clause, [*catalogue, *others]))
+        near = similar(clause, [*catalogue, *others, *engine_names()])
+        raise NotFoundError(f"there is no clause, rule or engine {clause!r}", near)
     return 0
 
 
@@ -115,7 +131,8 @@ def _deviations(clause_id: str) -> Iterator[tuple[str, str]]:
 
 
 def _lines(clause: "Clause") -> Iterator[str]:
-    about = f"{clause.severity}, level {clause.level}, since clause set {clause.since}"
+    before = "".join(f", {severity} before clause set {name}" for name, severity in clause.severity_before.items())
+    about = f"{clause.severity}, level {clause.level}, since clause set {clause.since}{before}"
     yield f"{click.style(clause.id, bold=True)} ({about})"
     yield from _part("Promise", clause.sentence)
     yield from _part("Why it matters", clause.why)

@@ -12,7 +12,7 @@ from turngate.contract import load
 from turngate.contract.verdict import Verdict
 from turngate.contract.versions import parse
 from turngate.history import Change, History, KnownRelease
-from turngate.history_text import sentences
+from turngate.history_text import only_guarded, sentences
 from turngate.sanitize import visible
 from turngate_probes.releases.selection import nearest
 from turngate_probes.report.lines import Line, style_of
@@ -190,6 +190,9 @@ def history_lines(report: HistoryReport) -> Iterator[Line]:
         yield 0, Text(f"with {report.engine} {tested[0].version}, an orchestrator must:")
         for action in dict.fromkeys(caveat.action for caveat in tested[0].caveats):
             yield 1, Text(visible(f"- {action}"))
+    if tested and (guarded := only_guarded([(report.engine, tested[0].version, tested[0].verdict)])):
+        yield 0, Text()
+        yield 0, Text(visible(guarded))
 
 
 def _untestable(report: HistoryReport) -> Mapping[str, Sequence[str]]:

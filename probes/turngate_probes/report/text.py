@@ -12,6 +12,7 @@ from rich.text import Text
 
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import ClauseResult
+from turngate.history_text import only_guarded
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.evidence import evidence_lines
 from turngate_probes.report.lines import INDENT, Detail, Line, labelled, style_of
@@ -132,6 +133,7 @@ def _of_probe(report: ProbeReport, view: ReleaseView, journal: Path | None, deta
         yield from _cpu(report)
     yield 0, Text(f"{duration(report.seconds)}; the engines used {duration(report.engine_seconds)} of CPU time")
     yield from _headlines(report.releases)
+    yield from _guards(report.releases)
     yield _exit_code(view)
 
 
@@ -177,6 +179,12 @@ def _headlines(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
         line = Text(INDENT).join(padded)
         line.rstrip()
         yield 0, line
+
+
+def _guards(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
+    """Return the sentence that releases are compatible only with turngate's guards, if some are."""
+    if guarded := only_guarded((release.engine, release.version, release.verdict) for release in releases):
+        yield 0, Text(visible(guarded))
 
 
 def _cells(release: ReleaseReport) -> tuple[str, ...]:

@@ -45,6 +45,10 @@ def test_a_pinned_release_has_a_verdict_and_actions(project: Path) -> None:
     first, *more = ended.output.splitlines()
     assert first.split() == f"codex {SAFE.version} compatible clause set 2026-11 resumable package.json:1".split()
     assert more[0] == "  What your orchestrator must do"
+    guarded = (
+        f"codex@{SAFE.version} is compatible only with turngate's guards, which `turngate explain codex@{SAFE.version}`"
+    )
+    assert guarded in " ".join(ended.output.split())
     said = "exit code 0: each release that was found is compatible by its clause set"
     assert more[-2:] == [f"No program in {project} was run.", said]
     assert ended.return_value == 0

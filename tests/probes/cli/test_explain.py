@@ -9,9 +9,11 @@ from msgspec.structs import fields
 from tests.tables import each
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
+from turngate.errors import NotCoveredError, NoVersionError
 from turngate_probes.clauses import CHECKS
 from turngate_probes.cli.explain import explain
 from turngate_probes.conform.catalogue import ConformRule, rules, scenarios
+from turngate_probes.report.recipe import recipe
 from turngate_probes.report.sarif import GATE_RULES
 
 SECTIONS = {field.encode_name for field in fields(EngineContract)}
@@ -65,6 +67,22 @@ def test_the_rules_for_orchestrators_are_explained(rule: ConformRule) -> None:
         assert f"turngate conform --scenario {found['scenarios'][0]} --show" in text
 
 
+def test_an_engine_is_explained_by_its_recipe() -> None:
+    """The name of an engine, with a version or without, prints how to run it; JSON has the same parts."""
+    text = explained("gemini@0.37.2")
+    assert text == recipe("gemini", "0.37.2").markdown
+    assert explained("gemini") == recipe("gemini").markdown != text
+    found = json.loads(explained("gemini@0.37.2", "--json"))
+    assert (found["engine"], found["version"]) == ("gemini", "0.37.2")
+    assert all(part["title"] in text and part["text"] in text for part in found["sections"])
+
+
+@each("mistyped, error", [("gemini@newest", NoVersionError), ("copilot@0.0.1", NotCoveredError)])
+def test_a_release_without_claims_has_no_recipe(mistyped: str, error: type[Exception]) -> None:
+    """What is no version, and a release that the contract doesn't cover, are errors."""
+    assert isinstance(CliRunner().invoke(explain, [mistyped], standalone_mode=False).exception, error)
+
+
 def test_the_other_ids_of_a_gate_are_explained() -> None:
     """A baseline and SARIF use ids that are no clauses."""
     assert GATE_RULES["baseline"] in explained("gate.baseline")
@@ -77,6 +95,7 @@ def test_the_other_ids_of_a_gate_are_explained() -> None:
         ("toolcall", "interactive.tool-call"),
         ("dead-handle", "resume.dead-handle"),
         ("orchestrator.complete", "orchestrator.completes"),
+        ("gemin", "gemini"),
         ("zzz", "`turngate explain` lists all of them"),
     ],
 )

@@ -36,8 +36,11 @@ def test_releases_are_listed_newest_first_with_what_they_changed() -> None:
         "  `resume.dead-handle` passes; before, it had a known caveat (fresh-session).",
         "  Option `--trust` is new (`codex exec`).",
     ]
-    assert lines[-2].startswith("with codex 0.6.0, an orchestrator must:")
-    assert "check that the session's file exists" in lines[-1]
+    must = lines.index("with codex 0.6.0, an orchestrator must:")
+    assert "check that the session's file exists" in lines[must + 1]
+    assert lines[-1].startswith(
+        "codex@0.6.0 is compatible only with turngate's guards, which `turngate explain codex@0.6"
+    )
 
 
 def test_a_newer_release_than_all_known_ones_is_answered_up_to_the_newest() -> None:

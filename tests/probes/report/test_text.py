@@ -98,7 +98,7 @@ def broken(release: str = "codex@0.169.0") -> list[Event]:
 
 
 def test_a_compatible_release_is_one_line(snapshot: SnapshotAssertion) -> None:
-    """A compatible release takes one line, followed by the summary."""
+    """A compatible release takes one line, after the summary, and a sentence about its guards."""
     assert counted(text(j.started(), *compatible(), j.ended())) == snapshot
 
 

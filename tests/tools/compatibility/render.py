@@ -16,7 +16,7 @@ from turngate.history import History, KnownRelease, KnownResult
 from turngate_probes.report.wording import NOT_TESTED, label
 
 ROOT = Path(__file__).parents[3]
-README, PAGE = ROOT / "README.md", ROOT / "docs" / "compatibility.md"
+README, PAGE, RECIPES = ROOT / "README.md", ROOT / "docs" / "compatibility.md", ROOT / "docs" / "engines"
 BEGIN, END = "<!-- compatibility -->", "<!-- /compatibility -->"
 VERDICTS = (Verdict.COMPATIBLE, Verdict.DEGRADED, Verdict.BROKEN, Verdict.UNANSWERED)
 ABSENT = "-"

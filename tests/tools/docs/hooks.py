@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -11,7 +12,7 @@ from mkdocs.structure.pages import Page
 from tests.tools.compatibility.render import histories
 from tests.tools.docs.history.feeds import atom, entries, json_feed
 from tests.tools.docs.history.page import engine_page, overview, title
-from turngate import history
+from turngate import engine_names, history
 
 ROOT = Path(__file__).parents[3]
 TOP = {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md", "CHANGELOG.md": "changelog.md"}
@@ -22,14 +23,19 @@ OVERVIEW = "history/index.md"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the page of each engine that has a history into the navigation."""
-    listed = sorted(history.engines(), key=lambda engine: title(engine).lower())
-    pages = [{title(engine): f"history/{engine}.md"} for engine in listed]
+    """Put the history and the recipe of each engine into the navigation."""
     for section in config.nav or ():
         for name, entry in section.items():
             if entry == [OVERVIEW]:
-                section[name] = [OVERVIEW, *pages]
+                section[name] = [OVERVIEW, *_pages("history", history.engines())]
+            if name == "Engines":
+                section[name] = [*entry, {"Run one yourself": _pages("engines", engine_names())}]
     return config
+
+
+def _pages(folder: str, engines: Iterable[str]) -> list[dict[str, str]]:
+    listed = sorted(engines, key=lambda engine: title(engine).lower())
+    return [{title(engine): f"{folder}/{engine}.md"} for engine in listed]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
