@@ -81,7 +81,7 @@ class ProbeOptions(Struct, frozen=True, kw_only=True):
     "--my-settings",
     is_flag=True,
     help="Test with those of your own settings that the contract lists, and say which clauses they change. "
-    "Credentials, sessions and history stay out.",
+    "Credentials, sessions and history stay out. Works at every level except live, which has them anyway.",
 )
 @click.option("--yes", is_flag=True, help="Agree to a live probe without being asked.")
 @given_as(ProbeOptions)

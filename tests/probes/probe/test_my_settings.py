@@ -115,7 +115,18 @@ def test_settings_that_change_meanwhile_show_nothing(
     assert release.failed.what == "settings of the user changed during the probe"
 
 
+@pytest.mark.parametrize(
+    "level,clause,written_too",
+    [
+        ("hermetic", "handle.present", "report.html"),
+        pytest.param("long", "resume.after-compaction", "report.html", marks=pytest.mark.long),
+        pytest.param("server", "server.final-data", "turngate.db", marks=pytest.mark.long),
+    ],
+)
 def test_no_secret_leaves_the_home(
+    level: str,
+    clause: str,
+    written_too: str,
     home: Path,
     executable: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -123,7 +134,7 @@ def test_no_secret_leaves_the_home(
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
 ) -> None:
-    """One in every place of a user's home and environment is in no sandbox, journal, report or saved result."""
+    """One in every place of a home and environment is in no sandbox, server, journal, report or saved result."""
     (home / "config.toml").write_text(
         f"""
 hide_agent_reasoning = true
@@ -154,11 +165,12 @@ KEY = "{SECRET}"
     for name in ("OPENAI_API_KEY", "CODEX_API_KEY", "ANTHROPIC_API_KEY", "MY_SETTING", "HTTPS_PROXY"):
         monkeypatch.setenv(name, SECRET)
     places = [word for suffix in FORMATS for word in ("--report", str(tmp_path / f"report{suffix}"))]
-    words = ("--my-settings", "--clause", "handle.present", "--keep", str(tmp_path / "kept"), "--verbose", *places)
+    asked = ("--my-settings", "--level", level, "--clause", clause)
+    words = (*asked, "--keep", str(tmp_path / "kept"), "--verbose", *places)
     assert cli.run(["probe", f"codex={executable}", *words]) == 1
     said = capsys.readouterr()
     assert f"codex@0.169.0 with your settings: {HIDING}\n" in said.out
     assert SECRET not in said.out + said.err + caplog.text
     written = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_relative_to(home)]
-    assert {"config.toml", "probe.ndjson", "report.html"} <= {path.name for path in written}
+    assert {"config.toml", "probe.ndjson", written_too} <= {path.name for path in written}
     assert [path for path in written if SECRET.encode() in path.read_bytes()] == []
