@@ -57,9 +57,11 @@ QUESTION = """{"outcome": "ask_user", "interaction": {"kind": "choose_one", "pro
 ANSWER = '{"outcome": "final", "final_data": {"colour": "blue"}}'
 ASK, FINAL = Text(QUESTION), Text(ANSWER)
 # in each form that an engine looks for
-SUMMARY = """<analysis>The user was asked for a colour.</analysis>
-<summary>The user was asked for a colour. {nonce}</summary>
-<state_snapshot><overall_goal>The user was asked for a colour. {nonce}</overall_goal></state_snapshot>"""
+# long enough for engines that refuse a summary which is short beside the conversation
+_SUMMARIZED = "The user asked to be asked for a colour, the agent asked which one, and the user answered. " * 20
+SUMMARY = f"""<analysis>{_SUMMARIZED}</analysis>
+<summary>{_SUMMARIZED}{{nonce}}</summary>
+<state_snapshot><overall_goal>The user was asked for a colour. {{nonce}}</overall_goal></state_snapshot>"""
 ABSENT_TOOL = "no_such_tool"  # its call only makes the engine send another request
 HELPER_SECONDS = 3.0  # unless the turn ends before
 MEETING = 60.0  # seconds that a request waits at most for those of the turns beside it
