@@ -35,6 +35,6 @@ def test_the_site_holds_each_page_and_has_no_warning(tmp_path: Path) -> None:
     assert ET.parse(tmp_path / "history/changes.atom").getroot().tag.endswith("feed")
     assert json.loads((tmp_path / "history/changes.json").read_text("utf-8"))["items"]
     contributing = (tmp_path / "contributing/index.html").read_text("utf-8")
-    assert 'href="../how-it-works/#where-things-are"' in contributing
+    assert 'href="../exit-codes/#clause-sets"' in contributing
     loaded = re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="(https?://[^"]+)"', contributing)
     assert [address for address in loaded if "github.io" not in address] == []

@@ -73,7 +73,7 @@ def test_a_mistake_of_usage_is_never_a_verdict(capsys: pytest.CaptureFixture[str
 def test_every_command_has_its_row() -> None:
     """The table has a row for every command."""
     rows = "".join(re.findall(r"^\| (`.*?) \|", CODES, re.MULTILINE))
-    assert set(cli.turngate.list_commands(click.Context(cli.turngate))) <= set(re.findall(r"`([a-z]+)`", rows))
+    assert set(cli.turngate.list_commands(click.Context(cli.turngate))) <= set(re.findall(r"`([a-z]+)\b", rows))
 
 
 def test_the_workflow_compares_with_the_release_of_the_base_branch() -> None:

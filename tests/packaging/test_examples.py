@@ -67,7 +67,6 @@ READ_BY = {
     ("gate.md", "toml"): "tests/probes/gate/test_settings.py",
     ("gate.md", "yaml"): "tests/probes/gate/decision/test_command.py",
     ("handles.md", "sh"): "tests/reference/test_server.py",
-    ("how-it-works.md", "text"): "tests/docs/test_run_states.py",
     ("iflow.md", "js"): "tests/acceptance/test_iflow_wrapper.py",
     ("matrix.md", "sh"): "tests/probes/matrix/command/test_shards_of_systems.py",
     ("matrix.md", "yaml"): "tests/probes/matrix/command/test_shards_of_systems.py",

@@ -57,8 +57,16 @@ def _about_histories() -> dict[str, str]:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Return a page whose links to the top folder are changed to those of the site."""
-    return re.sub(r"(?<=\]\()\.\./([A-Z]+\.md)", lambda link: TOP[link[1]], markdown)
+    """Return a page whose links to the top folder are changed to those of the site.
+
+    A span of code with `<![` is written in entities, because MkDocs takes these characters for HTML.
+    """
+    moved = re.sub(r"(?<=\]\()\.\./([A-Z]+\.md)", lambda link: TOP[link[1]], markdown)
+    return re.sub(
+        r"`([^`\n]*<!\[[^`\n]*)`",
+        lambda span: "<code>" + "".join(f"&#{ord(char)};" for char in span[1]) + "</code>",
+        moved,
+    )
 
 
 def _moved(link: re.Match[str]) -> str:
