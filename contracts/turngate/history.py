@@ -66,6 +66,8 @@ _FIXED = frozenset({Kind.OPTION, Kind.TOOL})
 # what depends on the model too
 _OF_MODEL = frozenset({Kind.TOOL, Kind.TOOL_CALL, Kind.REQUEST})
 STUB = "stub"
+# the value of an option that no help page shows any more, but that is accepted
+HIDDEN = "not on the help page"
 
 
 class _Release(Struct, frozen=True, kw_only=True):
@@ -99,7 +101,8 @@ class KnownRelease(_Release, frozen=True, kw_only=True):
         name that no release knows, with which all releases were tested before 2026-11-27.
     clauses: The result of each clause that was tested, by id.
     facts: What was observed, in sections named `kind/place`: in `option/codex exec --help` the value that each option
-        takes, in `record/first turn` the type of each key. A value is empty where there is nothing but the name.
+        takes, in `record/first turn` the type of each key. A value is empty where there is nothing but the name, and
+        `not on the help page` where the page stopped to show an option that the release accepts.
     """
 
     clauses: Mapping[str, KnownResult] = field(default_factory=dict)
@@ -258,7 +261,11 @@ class _Before:
         """Add the next release."""
         self._release = release
         self._clauses |= {name: (release, self._lasting(name, known)) for name, known in _judged(release)}
-        self._facts |= {section: (release, facts) for section, facts in release.facts.items()}
+        for section, facts in release.facts.items():
+            earlier = self._facts[section][1] if section in self._facts else {}
+            # only the release that hid an option was tried, so the next ones say nothing of it
+            hidden = {name: value for name, value in earlier.items() if value == HIDDEN and name not in facts}
+            self._facts[section] = (release, {**facts, **hidden})
 
     def changes_of(self, release: KnownRelease) -> Iterator[Change]:
         """Yield the differences of the next release."""
@@ -371,7 +378,8 @@ def _differing(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple
     """Yield each differing fact; a key that comes or goes with its record, or with the key above it, is left out."""
     for name in was.keys() | now.keys():
         before, after, above = was.get(name), now.get(name), _above(name)
-        if before != after and (above in was) == (above in now):
+        is_hidden = before == HIDDEN and after is None
+        if before != after and not is_hidden and (above in was) == (above in now):
             yield name, before, after
 
 

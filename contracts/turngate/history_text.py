@@ -8,7 +8,7 @@ from turngate.contract.cached import cached_contract
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import Verdict
 from turngate.errors import ContractError
-from turngate.history import Change, Kind
+from turngate.history import HIDDEN, Change, Kind
 
 # what an exit code is called of a turn that had to be stopped
 _NEVER_ENDED = "did not end"
@@ -71,6 +71,8 @@ def _shared(change: Change) -> Iterator[str]:
         yield record if change.kind == Kind.RECORD and colon else ""
         # the call of a tool came to something
         yield change.after or "" if change.kind == Kind.TOOL_CALL else ""
+    elif change.kind == Kind.OPTION and HIDDEN in (change.before, change.after):
+        yield "hidden" if change.after == HIDDEN else "shown"
     else:
         yield change.subject
 
@@ -136,6 +138,11 @@ def _options(group: list[Change]) -> str:
     before, after = group[0].before, group[0].after
     if before is None or after is None:
         return _came("Option", "Options")(group)
+    if HIDDEN in (after, before):
+        noun, verb = ("Option", "is") if len(group) == 1 else ("Options", "are")
+        state = f"no longer on the help page, but still accepted{_places(group)}"
+        state = state if after == HIDDEN else f"on the help page again{_places(group)}"
+        return f"{noun} {_listed(_names(group))} {verb} {state}."
     takes, took = (f"`{value}`" if value else "no value" for value in (after, before))
     return f"Option `{group[0].subject}` takes {takes} instead of {took}{_places(group)}."
 

@@ -3,7 +3,7 @@ from typing import get_args
 from tests.tables import each
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import Verdict
-from turngate.history import Change, Kind
+from turngate.history import HIDDEN, Change, Kind
 from turngate.history_text import only_guarded, sentences
 from turngate_probes.journal.tool_access import CallOutcome
 
@@ -63,6 +63,15 @@ def change(kind: str, subject: str, before: str | None, after: str | None, where
             (),
             "`backend.failure-told` no longer has the known caveat hang-401.",
         ),
+        (
+            Kind.OPTION,
+            "--acp",
+            "[boolean]",
+            HIDDEN,
+            ("qwen --help",),
+            "Option `--acp` is no longer on the help page, but still accepted (`qwen`).",
+        ),
+        (Kind.OPTION, "--acp", HIDDEN, "", ("qwen --help",), "Option `--acp` is on the help page again (`qwen`)."),
         (Kind.RECORD, "result", None, "", BOTH, "Record `result` is new (first turn and resumed turn)."),
         (Kind.RECORD, "result", "", None, FIRST, "Record `result` is gone (first turn)."),
         (Kind.RECORD, "done: at.ms", None, "number", FIRST, "Records `done` have the new key `at.ms` (first turn)."),

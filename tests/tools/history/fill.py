@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from tests.tools.history.digest import known_release
+from tests.tools.history.hidden import with_hidden
 from turngate import MachineError, NotFoundError, history
 from turngate.contract import load
 from turngate.contract.verdict import Verdict
@@ -44,7 +45,10 @@ def fill(engine: str, settings: MatrixSettings, *, days: int, versions: tuple[st
             raise NotFoundError(f"the registry has no {engine} {', '.join(absent)}", "name stable releases that it has")
         left = [*versions] or missing(known, recent(known, days), settings.probe.clauses)
         if left:
-            test(known, registry.with_integrity(left, None), left, settings, listener, interrupt)
+            known = test(known, registry.with_integrity(left, None), left, settings, listener, interrupt)
+            if not interrupt.is_set():
+                with interrupt.scope() as stop:
+                    save(with_hidden(known, registry, stop))
         return interrupt.is_set()
 
 
@@ -98,8 +102,8 @@ def test(
     settings: MatrixSettings,
     listener: Listener,
     interrupt: Interrupt,
-) -> None:
-    """Test releases, and save the history whenever one of them is done."""
+) -> History:
+    """Test releases, and save the history whenever one of them is done; return it."""
     left = [*versions]
 
     def add_results() -> None:
@@ -120,6 +124,7 @@ def test(
     matrix = Matrix(registry, tuple(versions), settings, follow, interrupt)
     matrix.run()
     add_results()
+    return known
 
 
 def with_journal(known: History, journal: Path) -> History:
