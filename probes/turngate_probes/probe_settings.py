@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -16,6 +17,8 @@ from turngate_probes.harness.cases import CASES, RESUME, Case
 from turngate_probes.server_level.cases import SERVER_CASES
 
 KEPT_JOURNALS = 20
+# seconds; a probe that still runs has written to its journal since
+_RECENT = 3600.0
 # what `--resume` tests
 RESUME_CLAUSES = ("handle.present", "handle.place", "resume.accepted", "resume.same-handle", "resume.context-carried")
 
@@ -72,10 +75,12 @@ def sandboxes_path(keep: Path | None) -> Path:
 
 
 def journal_path(keep: Path | None) -> Path:
-    """Return the path of a new journal; only the newest ones in the cache are kept."""
+    """Return the path of a new journal; in the cache, only the newest ones and those of running probes are kept."""
     if keep:
         return keep.absolute() / "probe.ndjson"
     folder = default_cache() / "probes"
     for path in sorted(folder.glob("*.ndjson"))[:-KEPT_JOURNALS]:
-        path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # another probe removes them too
+            if path.stat().st_mtime < time.time() - _RECENT:
+                path.unlink()
     return folder / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}.ndjson"

@@ -28,14 +28,16 @@ def test_places_follow_the_cache_or_what_is_kept(folder: Path) -> None:
 
 
 def test_only_the_newest_journals_stay(folder: Path) -> None:
-    """Only the newest journals stay in the cache, ordered by name."""
+    """Only the newest journals stay in the cache, ordered by name, and one to which its probe still writes."""
     probes = folder / "cache/probes"
     probes.mkdir(parents=True)
     names = [f"20260101T0000{i:02}Z-1.ndjson" for i in range(KEPT_JOURNALS + 5)]
     for name in names:
         (probes / name).touch()
+        os.utime(probes / name, (0, 0))
+    os.utime(probes / names[1])
     journal_path(None)
-    assert sorted(path.name for path in probes.iterdir()) == names[5:]
+    assert sorted(path.name for path in probes.iterdir()) == [names[1], *names[5:]]
 
 
 def test_one_more_engine_runs_than_there_are_cores(monkeypatch: pytest.MonkeyPatch) -> None:
