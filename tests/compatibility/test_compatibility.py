@@ -167,24 +167,27 @@ def test_clauses_that_a_release_was_never_tested_for_are_listed() -> None:
     assert "- `handle.unique`: 0.118.0 to 0.118.0, 1 of 2" in page({"codex": newer})
 
 
+@pytest.mark.parametrize("verdict", [None, Verdict.DEGRADED])
 @pytest.mark.parametrize(
     "asked, claim, neighbour",
     [
-        (None, "help", "0.9.0"),
         ({"help.surface": PASSES}, "help", "0.9.0"),
         ({"resume.accepted": PASSES}, "help", None),
         ({"help.surface": PASSES}, "resume.dead-handle: fresh-session", None),
         ({"resume.dead-handle": FRESH}, "resume.dead-handle: fresh-session", "0.9.0"),
     ],
 )
-def test_a_release_with_single_clauses_shows_nothing_of_other_claims(
-    asked: dict[str, KnownResult] | None, claim: str, neighbour: str | None, monkeypatch: pytest.MonkeyPatch
+def test_a_release_shows_nothing_of_claims_whose_clauses_it_was_not_tested_for(
+    verdict: Verdict | None,
+    asked: dict[str, KnownResult],
+    claim: str,
+    neighbour: str | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A partly tested release only counts for claims whose evidence is a tested clause."""
+    """It counts for claims whose evidence is a tested clause, whether the others of its time were tested or not."""
     contract = deepcopy(load.contract("codex"))
     contract.document.data["help"]["until"] = "0.117.0"
     monkeypatch.setattr(load, "contract", lambda _: contract)
-    verdict = Verdict.DEGRADED if asked is None else None
     known = of_codex(
         release("0.9.0", verdict, asked), release("0.117.0", Verdict.DEGRADED, {"resume.dead-handle": PASSES})
     )

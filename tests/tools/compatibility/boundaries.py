@@ -67,8 +67,9 @@ def _was_asked(release: KnownRelease, claim: Claim) -> bool:
     """Return whether a release was tested for what shows the claim."""
     if _is_deviation(claim):
         return deviation(claim).clause in release.clauses
-    shown_by = {evidence.clause for evidence in convert(claim.data, Basis).evidence}
-    return release.tested or not shown_by.isdisjoint(release.clauses)
+    shown_by = {evidence.clause for evidence in convert(claim.data, Basis).evidence if evidence.clause}
+    # a release may have been tested before there was the clause
+    return not shown_by.isdisjoint(release.clauses) if shown_by else release.tested
 
 
 def _confirmed(claim: Claim, inside: KnownRelease | None, outside: KnownRelease | None) -> bool:
