@@ -1,8 +1,9 @@
 """Says what is known of the engines on this machine and of those that a project pins, from the histories of releases.
 
-Only `--version` of an executable is run, and only of one that nobody else can have put on PATH: whoever wrote a project
-can be a stranger. So an executable of the project, or from a relative folder on PATH, is named but not run, and those
-that are run find no program of the project on their PATH.
+The release of an executable is read from its package. Only where there is none is `--version` run, and only of what
+nobody else can have put on PATH or have chosen: whoever wrote a project can be a stranger. So an executable of the
+project, or from a relative folder on PATH, is named but not run, those that are run find no program of the project on
+their PATH, and what the shim of a version manager would run is read from the files by which it decides.
 """
 
 import os
@@ -31,21 +32,14 @@ from turngate.contract.clauses import NEWEST_SET, Result
 from turngate.contract.engine_contract import Deviation
 from turngate.contract.verdict import Verdict
 from turngate.contract.versions import parse
-from turngate.files import default_cache
 from turngate.history import History, KnownRelease
 from turngate.process.copied_values import copied_values
-from turngate.process.executable import (
-    identity,
-    is_simulated,
-    on_path,
-    printed,
-    remember_version,
-    remembered_version,
-    version_in,
-)
+from turngate.process.executable import is_simulated, on_path, printed, version_in
+from turngate.process.installed_release import package_version
 from turngate_probes.releases.project_pins import ProjectPin, project_pins
+from turngate_probes.releases.version_managers import chosen, manager_of
 
-TIMEOUT = 5.0  # seconds for an executable to print its version
+TIMEOUT = 180.0  # seconds for an executable to print its version: a busy machine must not change the answer
 _Text = Annotated[str, Meta(min_length=1)]
 
 
@@ -58,6 +52,7 @@ class Knowledge(StrEnum):
     no_history: It has no history of the engine.
     no_version: The executable didn't print which release it is.
     not_run: Its executable must not be run, so it isn't known which release it is.
+    not_pinned: A file names the engine without a release that turngate understands, such as a range.
     """
 
     TESTED = "tested"
@@ -66,13 +61,18 @@ class Knowledge(StrEnum):
     NO_HISTORY = "no_history"
     NO_VERSION = "no_version"
     NOT_RUN = "not_run"
+    NOT_PINNED = "not_pinned"
 
 
 class FoundAt(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a release was found: an executable on `path`, or a `pin` as `file:line`."""
+    """Where a release was found: an executable on `path`, or a `pin` as `file:line`.
+
+    chosen_by: For the shim of a version manager, the `file:line` that makes it run this release; empty: it is none.
+    """
 
     kind: Literal["path", "pin"]
     place: _Text
+    chosen_by: str = ""
 
 
 class FailedClause(Struct, frozen=True, forbid_unknown_fields=True):
@@ -150,13 +150,16 @@ class DoctorReport(
 ):
     """What was found in a folder and on PATH.
 
-    folder: The folder whose files were searched for pins.
-    not_run_from: The folder of which no program was run; null: it is the home directory, which is no project.
+    folder: The folder whose files, and those in folders below it, were searched for pins.
+    not_run_from: The folder of which no program was run; null: it is the home directory, which is no project, and of
+        which the folders below were not searched.
+    not_searched: What could not be searched for pins, and why. It makes the exit code 2.
     releases: By engine; those on PATH first.
     """
 
     folder: _Text
     not_run_from: str | None
+    not_searched: tuple[_Text, ...] = ()
     releases: tuple[FoundRelease, ...]
     exit_code: Literal[0, 1, 2]
 
@@ -164,12 +167,13 @@ class DoctorReport(
 class Executable(Struct, frozen=True):
     """The executable of an engine on PATH, and its version, or why that is unknown.
 
-    `refused`: why it must not be run; empty if it may be.
+    `refused`: why it must not be run; empty if it may be. `chosen_by`: the file by which a shim picks its release.
     """
 
     contract: EngineContract
     path: Path
     refused: str = ""
+    chosen_by: str = ""
     version: str | None = None
     problem: str = ""
 
@@ -178,19 +182,20 @@ def examine(folder: Path, stop: Stop) -> DoctorReport:
     """Look for engines on PATH and for the pins of a folder; `stop` ends what runs."""
     contracts = [contract for contract in map(_newest, engine_names()) if contract]
     project = project_of(folder)
-    executables = _versions([*_executables(contracts, project)], project, stop)
-    pins = project_pins(folder, contracts)
+    executables = _versions([*_executables(contracts, project, folder)], project, stop)
+    pins = project_pins(folder, contracts, below=project is not None)
     by_engine = {one.contract.engine: one for one in executables}
     releases = [
         release
         for contract in contracts
-        for release in _of_engine(contract, by_engine.get(contract.engine), pins[contract.engine])
+        for release in _of_engine(contract, by_engine.get(contract.engine), pins.by_engine[contract.engine])
     ]
     return DoctorReport(
         folder=str(folder),
         not_run_from=str(project) if project else None,
+        not_searched=pins.not_searched,
         releases=tuple(releases),
-        exit_code=exit_code(release.verdict for release in releases),
+        exit_code=exit_code([release.verdict for release in releases] + [None for _ in pins.not_searched]),
     )
 
 
@@ -214,11 +219,25 @@ def _newest(engine: str) -> EngineContract | None:
     return None
 
 
-def _executables(contracts: Sequence[EngineContract], project: Path | None) -> Iterator[Executable]:
-    """Yield the executable of each engine that is on PATH, with the reason if it must not be run."""
+def _executables(contracts: Sequence[EngineContract], project: Path | None, folder: Path) -> Iterator[Executable]:
+    """Yield the executable of each engine that is on PATH, with its version or the reason if it must not be run."""
     for contract in contracts:
         if found := on_path(contract.executable):
-            yield Executable(contract, found.absolute(), refused=_why_not(found, project))
+            one = Executable(contract, found.absolute(), refused=_why_not(found, project))
+            yield one if one.refused else _by_files(one, folder)
+
+
+def _by_files(one: Executable, folder: Path) -> Executable:
+    """Return an executable with what its package or a version manager's files say of its release."""
+    manager = manager_of(one.path)
+    if manager is None:
+        return replace(one, version=package_version(one.contract, one.path))
+    if not manager:
+        why = "it looks like the shim of a version manager, and nobody here knows what it would run in this folder"
+        return replace(one, refused=why)
+    if choice := chosen(manager, one.path, one.contract, folder):
+        return replace(one, version=choice.version, refused=choice.problem, chosen_by=choice.place)
+    return one
 
 
 def _why_not(found: Path, project: Path | None) -> str:
@@ -240,45 +259,19 @@ def _is_inside(path: Path, project: Path) -> bool:
 
 
 def _versions(found: Sequence[Executable], project: Path | None, stop: Stop) -> list[Executable]:
-    """Ask executables for their versions, all at once; those that have not changed are not asked again."""
-    known, asked = list[Executable](), list[tuple[Executable, str]]()
-    memory = _memory()
-    for one in found:
-        now = _identity(one.path)
-        version = remembered_version(one.path, now, memory) if memory and now and not one.refused else None
-        if one.refused or version:
-            known.append(replace(one, version=version))
-        else:
-            asked.append((one, now))
-    if asked:
-        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - slow to import, and seldom needed
+    """Ask those executables for their versions that are not known yet and may be run, all at once.
 
-        with ThreadPoolExecutor(len(asked)) as pool:
-            answers = pool.map(lambda one: _asked(one, project, stop), [one for one, _ in asked])
-        for answer, (one, now) in zip(answers, asked, strict=True):
-            known.append(answer)
-            # a cache that can't be written, or can't hold the bytes of a path, only costs time
-            with suppress(OSError, ValueError):
-                if memory and now and answer.version and not _is_shim(one.path):
-                    remember_version(one.path, now, answer.version, memory)
-    return known
+    No answer is remembered: a file can stay the same and yet start another release.
+    """
+    known = [one for one in found if one.refused or one.version]
+    asked = [one for one in found if not (one.refused or one.version)]
+    if not asked:
+        return known
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - slow to import, and seldom needed
 
-
-def _memory() -> Path | None:
-    with suppress(RuntimeError):  # there is no home
-        return default_cache() / "versions.json"
-    return None
-
-
-def _identity(executable: Path) -> str:
-    with suppress(OSError):
-        return identity(executable)
-    return ""
-
-
-def _is_shim(executable: Path) -> bool:
-    """Whether a version manager decides at each start which release this is, so that the file says nothing."""
-    return executable.parent.name == "shims" or "shim" in Path(os.path.realpath(executable)).name
+    with ThreadPoolExecutor(len(asked)) as pool:
+        answers = pool.map(lambda one: _asked(one, project, stop), asked)
+    return [*known, *answers]
 
 
 def _asked(one: Executable, project: Path | None, stop: Stop) -> Executable:
@@ -309,21 +302,43 @@ def _of_engine(contract: EngineContract, one: Executable | None, pins: Sequence[
     """Yield each release of an engine that was found, the one on PATH first."""
     found = dict[str, list[FoundAt]]()
     if one:
-        on = FoundAt("path", str(one.path))
+        on = FoundAt("path", str(one.path), one.chosen_by)
         if one.version:
             found[one.version] = [on]
         else:
             why = Knowledge.NOT_RUN if one.refused else Knowledge.NO_VERSION
             yield replace(_release(contract, None, (on,), why), detail=one.refused or one.problem)
+    unknown = dict[str, list[FoundAt]]()
     for pin in pins:
-        found.setdefault(pin.version, []).append(FoundAt("pin", pin.place))
+        at = FoundAt("pin", pin.place)
+        if pin.version:
+            found.setdefault(pin.version, []).append(at)
+        else:
+            unknown.setdefault(pin.text, []).append(at)
     for version, places in found.items():
         try:
             release = _known(contract, version, tuple(places), history.load(contract.engine))
         except NotFoundError:
-            unknown = _release(contract, version, tuple(places), Knowledge.NO_HISTORY)
-            release = replace(unknown, actions=_actions(contract.engine, version, None))
+            release = _release(contract, version, tuple(places), Knowledge.NO_HISTORY)
+            release = replace(release, actions=_actions(contract.engine, version, None))
         yield replace(release, settings=_settings(contract.engine, version)) if places[0].kind == "path" else release
+    for text, places in unknown.items():
+        yield _not_pinned(contract, text, tuple(places))
+
+
+def _not_pinned(contract: EngineContract, text: str, places: tuple[FoundAt, ...]) -> FoundRelease:
+    """Return what is known where a file names an engine and no release."""
+    safe = None
+    with suppress(NotFoundError):
+        safe = history.load(contract.engine).newest_safe()
+    return replace(
+        _release(contract, None, places, Knowledge.NOT_PINNED),
+        detail=f"`{text}` names no single release" if text else "the file names no release",
+        newer_safe=safe.version if safe else None,
+        newer_safe_clause_set=safe.clause_set if safe else None,
+        newer_safe_level=safe.level if safe else None,
+        command=None,
+    )
 
 
 def _settings(engine: str, version: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from tests.contracts.test_history import FRESH, PASS, known, release
+from tests.fakes.version_manager import MANAGERS, VersionManager
 from tests.tables import each
 from turngate import Stop, history
 from turngate.contract.clauses import FIRST_SET, NEWEST_SET, Result
@@ -18,6 +19,7 @@ from turngate.history import History, KnownResult
 from turngate.process.executable import MARKER
 from turngate_probes import doctor
 from turngate_probes.doctor import DoctorReport, FailedClause, FoundAt, FoundRelease, Knowledge, NearRelease
+from turngate_probes.releases import project_pins
 
 PACKAGE, MALFORMED = "@openai/codex", "resume.malformed-handle"
 Install = Callable[..., Path]
@@ -298,42 +300,111 @@ def test_a_simulated_engine_says_nothing(place: Path, install: Install) -> None:
     assert runs(place) == 0
 
 
-def test_an_executable_is_asked_once_until_it_changes(place: Path, install: Install) -> None:
-    """The answer is remembered by the identity of the file."""
-    install()
-    assert [only().version, only().version, runs(place)] == ["0.169.0", "0.169.0", 1]
-    install("echo codex-cli 0.147.0")
-    assert [only().version, runs(place)] == ["0.147.0", 2]
+def test_an_executable_is_asked_each_time(place: Path, install: Install) -> None:
+    """A wrapper may start another release although its file stays the same."""
+    install(f"read version <{place}/version; echo codex-cli $version")
+    for version in ("0.169.0", "0.147.0"):
+        (place / "version").write_text(f"{version}\n")
+        assert only().version == version
+    assert runs(place) == 2
 
 
-@pytest.mark.parametrize("real", ["tools/shims/codex", "tools/volta-shim"])
-def test_a_shim_is_asked_each_time(place: Path, install: Install, monkeypatch: pytest.MonkeyPatch, real: str) -> None:
-    """A version manager may start another release, although the file stays the same."""
-    shim = place / "tools/shims/codex"
-    install(at=real)
-    if not shim.exists():
-        (place / "tools/bin").mkdir()
-        shim = place / "tools/bin/codex"
-        shim.symlink_to(place / real)
-    monkeypatch.setenv("PATH", str(shim.parent))
-    assert [only().version, only().version, runs(place)] == ["0.169.0", "0.169.0", 2]
+def test_the_package_beside_an_executable_says_its_release(place: Path, install: Install) -> None:
+    """It isn't run, however long its `--version` would take."""
+    install(at=f"lib/node_modules/{PACKAGE}/bin/codex.js")
+    (place / f"lib/node_modules/{PACKAGE}/package.json").write_text(f'{{"name": "{PACKAGE}", "version": "0.147.0"}}')
+    (place / "bin/codex").symlink_to(place / f"lib/node_modules/{PACKAGE}/bin/codex.js")
+    assert (only().version, runs(place)) == ("0.147.0", 0)
 
 
-def test_without_a_cache_it_is_asked_each_time(place: Path, install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache that can't be written, or has no place, changes no answer."""
-    install()
-    (place / "cache").write_text("")
-    assert [only().version, only().version, runs(place)] == ["0.169.0", "0.169.0", 2]
+@pytest.fixture(name="manage")
+def _manage(place: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], VersionManager]:
+    """Put the shim of a version manager on PATH, whose user chose 0.169.0."""
 
-    def no_home() -> Path:
-        raise RuntimeError("there is no home")
+    def manage(kind: str) -> VersionManager:
+        manager = VersionManager(kind, place / "managed")
+        monkeypatch.setenv("HOME", str(manager.home))
+        monkeypatch.setenv("PATH", f"{manager.shim.parent}:{os.defpath}")
+        manager.choose("0.169.0")
+        return manager
 
-    monkeypatch.setattr(doctor, "default_cache", no_home)
+    return manage
+
+
+@pytest.mark.parametrize("kind", MANAGERS)
+def test_what_a_shim_would_run_is_read_where_it_decides(
+    place: Path, manage: Callable[[str], VersionManager], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The project's file counts, also in folders below it, else that of the user. Nothing is run."""
+    manager = manage(kind)
     assert only().version == "0.169.0"
+    by_project = manager.choose("0.147.0", place / "project")
+    (place / "project/below").mkdir()
+    for folder in (place / "project", place / "project/below"):
+        monkeypatch.chdir(folder)
+        (found,) = [each for each in examined().releases if each.version]
+        assert (found.version, found.verdict) == ("0.147.0", Verdict.COMPATIBLE)
+        at = found.found[0]
+        assert (at.kind, at.place) == ("path", str(manager.shim))
+        assert at.chosen_by == f"{by_project}:{2 if kind == 'mise' else 1}"
+    assert not manager.ran.exists()
+
+
+@pytest.mark.parametrize("version", ["lts", "99.0.0", "../../../../project"])
+def test_a_shim_whose_release_nobody_can_read_is_not_run(
+    place: Path, manage: Callable[[str], VersionManager], version: str
+) -> None:
+    """A name that only the manager understands, or a version that isn't installed, is no verdict."""
+    manager = manage("asdf")
+    (place / "project/.tool-versions").write_text(f"nodejs {version}\n")
+    found = only()
+    assert (found.version, found.knowledge, examined().exit_code) == (None, Knowledge.NOT_RUN, 2)
+    assert f"no release is known for `nodejs {version}` in {place}/project/.tool-versions:1" in found.detail
+    assert not manager.ran.exists()
+
+
+def test_an_unknown_shim_is_not_run(place: Path, install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of the project may decide what it runs."""
+    shim = install(at="tools/shims/codex")
+    monkeypatch.setenv("PATH", str(shim.parent))
+    assert (only().knowledge, "shim of a version manager" in only().detail) == (Knowledge.NOT_RUN, True)
+    assert runs(place) == 0
+
+
+def test_a_shim_that_no_file_decides_is_asked(manage: Callable[[str], VersionManager]) -> None:
+    """It is asked outside of the project, and says itself what is wrong."""
+    manager = manage("nodenv")
+    (manager.root / ".nodenv/version").unlink()
+    assert (only().version, only().knowledge) == (None, Knowledge.NO_VERSION)
+
+
+@each("text", ["^0.147.0", "latest"])
+def test_a_place_without_a_release_is_told_and_is_not_safe(place: Path, text: str) -> None:
+    """It is listed with what it says and the newest safe release, and the exit code is not 0."""
+    Path("Dockerfile").write_text(f"RUN npm install -g {PACKAGE}@0.169.0")
+    assert examined().exit_code == 0
+    pin(text)
+    _, found = examined().releases
+    assert (found.version, found.knowledge, found.found) == (
+        None,
+        Knowledge.NOT_PINNED,
+        (FoundAt("pin", "package.json:1"),),
+    )
+    assert (text in found.detail, found.newer_safe, found.command) == (True, "0.169.0", None)
+    assert examined().exit_code == 2
+    Path("package.json").unlink()
+
+
+def test_what_can_not_be_searched_is_told_and_is_not_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows what it pins."""
+    pin("0.169.0")
+    monkeypatch.setattr(project_pins, "MOST_FILES", 0)
+    report = examined()
+    assert (len(report.not_searched), report.exit_code) == (1, 2)
 
 
 def test_a_path_may_have_any_bytes(place: Path, install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that is no text is an answer that is not remembered."""
+    """A name that is no text is a name all the same."""
     folder = os.fsdecode(b"\xff")
     install(at=f"{folder}/codex")
     monkeypatch.setenv("PATH", f"{place}/{folder}")

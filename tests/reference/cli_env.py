@@ -61,9 +61,28 @@ class CliEnv:
         executable = self.path / name
         if help_page is None:
             help_page = " ".join(word for page in load.contract(name).at().help.pages for word in page.names)
+        self.package(name)
         scripted(executable, VERSIONS[name] if version is None else version, help_page)
         write_atomically(executable.with_suffix(".plays"), ascii(json.loads(json.dumps(plays))))
         return executable
+
+    def package(self, name: str) -> None:
+        """Let the executables on PATH belong to the package of an engine, unless they belong to one already."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        described, npm = self.path / "package.json", load.contract(name).at().published.npm
+        if npm and not described.exists():
+            described.write_text(json.dumps({"name": npm.package, "version": "1.0.0"}))
+
+    def engine_by_directory(self, *plays: Play) -> None:
+        """Put a codex on PATH that is 0.147.0 in directories with a file `pin`, and 0.169.0 in all others."""
+        for release in ("0.147.0", "0.169.0"):
+            CliEnv(self.root / release, self.capture).engine("codex", *plays, version=f"codex-cli {release}")
+        self.path.mkdir(exist_ok=True)
+        (self.path / "package.json").unlink(missing_ok=True)
+        at = f'"{self.root}/$release/path/codex"'
+        script = f'#!/bin/sh\nrelease=0.169.0\n[ -e pin ] && release=0.147.0\nexec {at} "$@"\n'
+        (self.path / "codex").write_text(script)
+        (self.path / "codex").chmod(0o755)
 
     def type(self, *words: str) -> CliResult:
         """Run `turngate` with these arguments."""

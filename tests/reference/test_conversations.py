@@ -70,7 +70,8 @@ def installed(cli_env: CliEnv, fp: FakeProcess, contract: EngineContract) -> Pat
     stream = " >&2" if contract.version_query.stream == "stderr" else ""
     executable.write_text(f"#!/bin/sh\necho {shlex.quote(said.strip())}{stream}\n")
     executable.chmod(0o755)
-    fp.pass_command([str(executable), *contract.version_query.argv])
+    # it belongs to no package, so each turn asks
+    fp.pass_command([str(executable), *contract.version_query.argv], occurrences=100)
     return executable
 
 

@@ -32,7 +32,7 @@ def _changed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return replace(engine, contract=replace(engine.contract, **fields))
 
     find, find_engine = Engines.find, attempt.find_engine
-    monkeypatch.setattr(Engines, "find", lambda self, name: changed(find(self, name)))
+    monkeypatch.setattr(Engines, "find", lambda *args: changed(find(*args)))
     monkeypatch.setattr(conversation, "find_engine", lambda *args: changed(find_engine(*args)))
     return fields
 

@@ -326,6 +326,8 @@ class EngineContract(Struct, frozen=True, kw_only=True):
 
     contract_version: Increased with every change to a claim.
     executable: The command's name on PATH.
+    installed_by: Other names by which a project's files install it: a package that turngate doesn't install, a feature
+        of a dev container, an action, the address of a script.
     additional: Left out where pinned releases are installed without naming them.
 
     >>> turngate.load_contract("codex", "0.169.0").version
@@ -358,6 +360,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     reports: Annotated[tuple[ReportSign, ...], SOME] = ()
     outputs: tuple[OutputMode, ...] = ()
     additional: OnlyTrue = False
+    installed_by: Annotated[Texts, NOT_EMPTY] = ()
     deviations: tuple[Deviation, ...] = ()
     volatile: tuple[Volatile, ...] = ()
     approval_signs: Annotated[tuple[ApprovalSign, ...], SOME] = ()
@@ -385,6 +388,13 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     def npm(self) -> Npm | None:
         """Where npm has the releases."""
         return self.published.npm
+
+    @property
+    def packages(self) -> frozenset[str]:
+        """The names of the packages that install it, also of those that turngate doesn't install."""
+        published = (self.published.npm, self.published.pypi)
+        others = (name for name in self.installed_by if name.startswith("@") or "/" not in name)
+        return frozenset({source.package for source in published if source}.union(others))
 
     @property
     def install_command(self) -> str | None:

@@ -45,6 +45,12 @@ def guarded(env: Mapping[str, str], guards: Guards) -> dict[str, str]:
     return {**guards.env, **env, **{name: value for name, value in guards.env.items() if SLOT in value}}
 
 
+def guarded_environment(env: Mapping[str, str], guards: Guards) -> dict[str, str]:
+    """Return `guarded` with the folder of the supplied files in place of {files}; MachineError: it can't be written."""
+    folder = str(supplied_folder(guards.files)) if guards.files else SLOT
+    return {name: value.replace(SLOT, folder) for name, value in guarded(env, guards).items()}
+
+
 def _holds(path: Path, content: str) -> bool:
     wanted = content.encode()
     with suppress(OSError, ValueError):

@@ -1,5 +1,6 @@
 """One turn as a value in and a value out, so that a queue can carry turns to any host and repeat none by mistake."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
@@ -7,13 +8,15 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
+from turngate.argv.environment import engine_environment
 from turngate.contract.cached import cached_contract
 from turngate.decoding import decode
 from turngate.errors import MachineError, UsageError
 from turngate.model import AdapterTurnResult, EngineSessionHandle
 from turngate.process.converse import ConversationSetup
-from turngate.process.executable import engine_version, find_executable
+from turngate.process.executable import find_executable
 from turngate.process.execution import Stop
+from turngate.process.installed_release import version_in_folder
 from turngate.process.turn_run import TIMEOUT, run_turn
 
 
@@ -70,9 +73,9 @@ class TurnOutput(_JsonValue, frozen=True):
 def play_turn(turn: TurnInput, *, stop: Stop | None = None, tag: str = "") -> TurnOutput:
     """Run a turn on this host with the engine on PATH, and return when all of its processes have ended.
 
-    Each turn asks the engine for its version, so an upgrade between two turns is noticed. The result is an `error` with
-    its reason if the engine fails, if it answers in another session, or if `stop` is set. `tag` marks the processes of
-    the turn: give the same one to `end_tagged` if this program was killed meanwhile.
+    Each turn asks the engine for its version in the workspace, so an upgrade between two turns is noticed. The result
+    is an `error` with its reason if the engine fails, if it answers in another session, or if `stop` is set. `tag`
+    marks the processes of the turn: give the same one to `end_tagged` if this program was killed meanwhile.
 
     ContractError, RefusedError, UsageError or MachineError: the engine was not started for this turn.
 
@@ -87,7 +90,8 @@ def play_turn(turn: TurnInput, *, stop: Stop | None = None, tag: str = "") -> Tu
         raise UsageError(f"the workspace {turn.workspace!r} is not absolute", "pass its whole path on this host")
     newest = cached_contract(turn.engine)
     executable = find_executable(newest)
-    contract = cached_contract(turn.engine, engine_version(newest, executable, stop=stop))
+    env = engine_environment(newest, os.environ)
+    contract = cached_contract(turn.engine, version_in_folder(newest, executable, workspace, env, stop))
     setup = ConversationSetup(contract, executable, workspace, turn.options, turn.model, timeout=turn.timeout)
     request, reader = setup.turn(turn.message, turn.session)
     reading = run_turn(msgspec.structs.replace(request, max_output=0, tag=tag), reader, stop=stop).reading

@@ -9,7 +9,7 @@ import click
 from turngate.sanitize import bounded, visible
 
 if TYPE_CHECKING:
-    from turngate_probes.doctor import DoctorReport, FoundRelease, NearRelease
+    from turngate_probes.doctor import DoctorReport, FoundAt, FoundRelease, NearRelease
 
 INTERRUPTED = 130
 _WIDTH = 100
@@ -23,20 +23,23 @@ _NOTHING = "No engine is on PATH, and no file here pins one. `turngate engines l
 def doctor(*, as_json: bool) -> int:
     """Say which engines this machine and this project use, and whether these releases are safe.
 
-    Looks for engines on PATH, and for the releases that the files in the working directory pin: package.json,
-    requirements and pyproject.toml, their lock files, Dockerfiles, and files of mise and asdf. For each release it
-    prints where it was found, its verdict, what your orchestrator must do about it, and the newest release that is
-    safe. The verdicts were measured before this turngate was released, so it needs no network and tests nothing.
+    Looks for engines on PATH, and for the releases that the files in the working directory and below it pin:
+    package.json, requirements and pyproject.toml, their lock files, Dockerfiles, workflows, dev containers, scripts,
+    Nix, and files of mise and asdf. For each release it prints where it was found, its verdict, what your orchestrator
+    must do about it, and the newest release that is safe. A place that names an engine without a release, such as a
+    range, is listed as not pinned. The verdicts were measured before this turngate was released, so it needs no network
+    and tests nothing.
 
     \b
     turngate doctor
     turngate doctor --json
 
-    It runs engines only with --version, for 5 seconds at most, and remembers the answer until the file changes. It
-    never runs a program of the project, or one from a relative folder on PATH.
+    It reads the release from the package beside an engine, and runs others only with --version. It never runs a program
+    of the project, one from a relative folder on PATH, or what the project's files make a version manager run: of the
+    shims of mise, asdf, volta, nodenv and pyenv it reads what they would run here.
 
-    Exit codes: 0 every release found is compatible; 1 one is broken or degraded; 2 there is no verdict on one, or none
-    was found; 130 interrupted.
+    Exit codes: 0 every release found is compatible; 1 one is broken or degraded; 2 there is no verdict on one, a place
+    pins none, or none was found; 130 interrupted.
     """
     import json
     import os
@@ -75,13 +78,19 @@ def _lines(report: "DoctorReport") -> Iterator[str]:
     for release, row in zip(report.releases, rows, strict=True):
         engine, version, word, clauses, profile = (text.ljust(width) for text, width in zip(row, widths, strict=True))
         word = click.style(word, fg=_COLOURS.get(row[2], "yellow"), bold=row[2] == "broken" or None)
-        places = ", ".join(visible(at.place) for at in release.found)
+        places = ", ".join(map(_place, release.found))
         yield f"{click.style(engine, bold=True)}  {version}  {word}  {clauses}  {profile}  {places}"
         yield from _about(release)
     yield _NOTHING if not rows else ""
+    for missing in report.not_searched:
+        yield from _wrapped(f"not searched: {missing}", "")
     if rows and report.not_run_from:
         yield f"No program in {visible(report.not_run_from)} was run."
     yield f"exit code {report.exit_code}: {_outcome(report)}"
+
+
+def _place(at: "FoundAt") -> str:
+    return f"{visible(at.place)} (by {visible(at.chosen_by)})" if at.chosen_by else visible(at.place)
 
 
 def _word(release: "FoundRelease") -> str:
@@ -159,5 +168,5 @@ def _outcome(report: "DoctorReport") -> str:
         return ", ".join(f"{visible(each.name)} is {each.verdict}" for each in bad)
     if report.exit_code == 0:
         return "each release that was found is compatible by its clause set"
-    none = ", ".join(visible(each.name) for each in report.releases if not each.verdict)
-    return f"no verdict on {none}" if none else "nothing was found"
+    none = ", ".join(dict.fromkeys(visible(each.name) for each in report.releases if not each.verdict))
+    return f"no verdict on {none}" if none else "not all was searched" if report.not_searched else "nothing was found"

@@ -1,46 +1,101 @@
-"""The releases of engines that a project pins: by lock files, manifests, requirements, Dockerfiles, mise and asdf.
+"""The releases of engines that the files of a project pin, and the places that name an engine without a release.
 
-The files belong to whoever wrote the project. They are searched as text for the packages of known engines, and nothing
-but a version number is taken from them.
+The files belong to whoever wrote the project. They are searched as text for the names of known engines, and nothing but
+a version number, or a short text in its place, is taken from them. What names an engine in a way that nobody here
+understands is told, too: silence would read as safe.
 """
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
 from turngate import EngineContract, UsageError
 from turngate.files import read_regular
+from turngate.sanitize import bounded
+from turngate_probes.releases.engine_names import tool_names
 
 MOST_BYTES = 32 * 2**20  # lock files can be long
+MOST_FILES = 50_000
+_LONGEST = 100
+# of others, or made by tools
+_NOT_SEARCHED = frozenset({".git", "node_modules", "site-packages", "__pycache__", ".venv", "venv", ".tox", ".nox"})
 _BELOW = (".config/mise.toml", ".config/mise/config.toml", ".mise/config.toml", "mise/config.toml")
-_DOCKERFILE = r"(.*\.)?(Dockerfile|Containerfile)(\..*)?"
-_SET = re.compile(r"^[ \t]*(?:ARG|ENV)[ \t]+(\w+)[= \t][\"']?([^\s\"']+)", re.MULTILINE)
-_USED = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
-_VERSION = r"(?P<version>\d+\.\d+\.\d+(?:[-+][0-9A-Za-z.+-]+)?)(?![\w.+-]| +(?:\|\||- |,))"
-# by file name, what precedes the version; NAME is a package of the engine, ANY also its executable, for mise and asdf
-_BEFORE = {
-    r"package-lock\.json|npm-shrinkwrap\.json": r'"(?:node_modules/)?NAME": ?\{\s*"version": ?"',
-    r"pnpm-lock\.yaml": r"(?m:^ *['\"]?/?)NAME[@/]",
-    r"yarn\.lock": r'(?m:^"?NAME@[^\n]*:\n  version:? "?)',
-    r"bun\.lock": r'"NAME": ?\["NAME@',
-    r"(uv|poetry|pdm)\.lock": r'(?m:^name = "NAME"\nversion = ")',
-    r"Pipfile\.lock": r'"NAME": ?\{[^{}]*"version": ?"==',
-    r"package\.json": r'"NAME": ?"=?',
-    r"requirements.*\.(txt|in)": r"(?m:^NAME *== *)",
-    r"pyproject\.toml|Pipfile": r'"?NAME"? *(?:= *")?== *',
-    _DOCKERFILE: r"(?<![\w@/.-])NAME(?:@|==)",
-    r"\.?mise(\.[\w.-]+)?\.toml|config\.toml": r'(?m:^"?(?:npm:|pipx:)?ANY"? *= *(?:\{ *version *= *)?")',
-    r"\.tool-versions": r"(?m:^(?:npm:|pipx:)?ANY[ \t]+)",
+_DOCKERFILE = r"(?:.*\.)?(?:Dockerfile|Containerfile)(?:\..*)?"
+_SPEC = r"[^\s\"',:;()\[\]{}]+"
+_REQUIREMENT = r"(?![\w.-])(?:\[[\w,. -]*\])? *(?P<REQ>(?:[=<>~!]=?=? *[^\s;#,\"')\\]+ *,? *)*)"
+_VALUE = r"\"?NAME\"? *= *(?:\{[^}\n]*?version *= *)?[\"'](?P<VAL>[^\"'\n]*)[\"']"
+# by path, how a file says which release it is; NAME is a package of the engine, TOOL also its name as a tool
+_LOCKS = {
+    r"package-lock\.json|npm-shrinkwrap\.json": rf'"(?:node_modules/)?NAME": ?\{{\s*"version": ?"(?P<SPEC>{_SPEC})',
+    r"pnpm-lock\.yaml": rf"(?m:^ *['\"]?/?)NAME[@/](?P<SPEC>{_SPEC})",
+    r"yarn\.lock": rf'(?m:^"?NAME@[^\n]*:\n  version:? "?)(?P<SPEC>{_SPEC})',
+    r"bun\.lock": rf'"NAME": ?\["NAME@(?P<SPEC>{_SPEC})',
+    r"(?:uv|poetry|pdm)\.lock": rf'(?m:^name = "NAME"\nversion = ")(?P<SPEC>{_SPEC})',
+    r"Pipfile\.lock": rf'"NAME": ?\{{[^{{}}]*"version": ?"(?P<SPEC>{_SPEC})',
 }
+_MANIFESTS = {
+    r"package\.json": r'"NAME"\s*:\s*"(?P<VAL>[^"]*)"',
+    r"requirements.*\.in": rf"(?m:^NAME{_REQUIREMENT})",
+    r"pyproject\.toml|Pipfile|setup\.cfg": rf"{_VALUE}|(?<![\w./-])NAME{_REQUIREMENT}",
+}
+_OTHERS = {
+    r"(?:requirements|constraints).*\.txt|requirements/.*\.(?:txt|in)": rf"(?m:^NAME{_REQUIREMENT})",
+    r"\.?mise(?:\.[\w.-]+)?\.toml|\.?mise/config\.toml|\.?mise/conf\.d/.*\.toml": (
+        r"(?m:^\"?(?:\w+:)?TOOL\"? *= *)(?:\{[^}\n]*?version *= *)?[\"'](?P<VAL>[^\"'\n]*)[\"']"
+    ),
+    r"\.tool-versions": r"(?m:^(?:\w+:)?TOOL[ \t]+)(?P<VAL>\S+)",
+    r"devbox\.json": r'"TOOL(?:@(?P<VAL>[^"]*))?"(?:\s*:\s*"(?P<SPEC>[^"]*)")?',
+    r".*\.nix": r"(?<![\w-])TOOL(?:-nix)?(?![\w-])",
+    r".*\.ya?ml": r"(?m:^ *[\"']?)NAME[\"']? *: *[\"']?(?P<VAL>[^\s\"'#]+)",
+    rf"{_DOCKERFILE}|.*\.(?:sh|bash|zsh|mk|tf|hcl)|\.?(?:devcontainer|mcp)\.json|\.envrc|setup\.py|tox\.ini|noxfile\.py|"
+    r"(?:GNU)?Makefile|Justfile|Taskfile|Jenkinsfile|Brewfile|Vagrantfile|Procfile|Earthfile": "",
+}
+# how a command names a release, in any of these files
+_INSTALLERS = "brew|cask|nix|nix-env|nix-shell|apk|apt|apt-get|dnf|pacman|mise|asdf|volta|devbox"
+_COMMAND = (
+    r"(?<![\w@.-])(?<!\w/)NAME(?![\w-])(?:\[[\w,-]*\])?"
+    r"(?:@(?P<AT>(?:\$\{\{[^}]*\}\}|\$\{[^}]*\}|\$\([^)]*\)|[^\s\"'`,;&|()\[\]{}<>\\])*)"
+    r"|(?P<OP> ?[=<>~!]=?=? ?[^\s\"'`;&|()<>\\]+))?"
+    rf"|(?<![\w-])(?:{_INSTALLERS})(?= )[^\n;&|#]*?[\s\"':#.]TOOL(?![\w./-])(?:(?:@| +)(?P<INST>\d[\w.+-]*))?"
+)
+_ADDRESS = r"(?<![\w-])NAME(?![\w-])[^\s\"'`|;,]*"
+_EXACT = re.compile(r"(?:={1,3}|v)? *(\d+\.\d+\.\d+(?:[-+][0-9A-Za-z.+-]+)?)")
+_COMMENT = re.compile(r"(?m)^[ \t]*#.*$")
+_SET = re.compile(r"\s*(ARG|ENV)\s+(.*)", re.IGNORECASE)
+_PAIR = re.compile(r"(\w+)(?:=[\"']?([^\s\"']*))?")
+_OLD_PAIR = re.compile(r"(\w+)[ \t]+[\"']?([^\s\"'=]+)[\"']?\s*$")
+_FROM = re.compile(r"\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE)
+_USED = re.compile(r"\$(?:\{(\w+)(?::-([^}]*))?\}|(\w+))")
 
 
 class ProjectPin(Struct, frozen=True):
-    """The version at which a file pins an engine, and the place `file:line`."""
+    """The release at which a file pins an engine, and the place `file:line`.
 
-    version: str
+    `version` None: the file names the engine, and `text` is what it says in place of a release; empty: nothing.
+    """
+
+    version: str | None
     place: str
+    text: str = ""
+
+
+class ProjectPins(Struct, frozen=True):
+    """The pins of a project by engine, and what of it was not searched."""
+
+    by_engine: Mapping[str, list[ProjectPin]]
+    not_searched: tuple[str, ...] = ()
+
+
+class _File(Struct, frozen=True):
+    """A file of a known kind: how it pins an engine, and whether a lock file takes precedence over it."""
+
+    path: Path
+    pattern: str
+    is_lock: bool
+    is_manifest: bool
 
 
 def project_pin(folder: Path, contract: EngineContract) -> ProjectPin | None:
@@ -48,7 +103,7 @@ def project_pin(folder: Path, contract: EngineContract) -> ProjectPin | None:
 
     A range such as `^1.2.0` is no pin. UsageError: the files pin different releases.
     """
-    pins = project_pins(folder, [contract])[contract.engine]
+    pins = [pin for pin in project_pins(folder, [contract]).by_engine[contract.engine] if pin.version]
     for pin in pins[1:]:
         if pin.version != pins[0].version:
             what = f"{contract.engine} is {pins[0].version} in {pins[0].place}, but {pin.version} in {pin.place}"
@@ -57,54 +112,154 @@ def project_pin(folder: Path, contract: EngineContract) -> ProjectPin | None:
     return pins[0] if pins else None
 
 
-def project_pins(folder: Path, contracts: Iterable[EngineContract]) -> dict[str, list[ProjectPin]]:
-    """Return the pin of each file of a folder, by engine; those of an engine may differ."""
-    wanted = [(contract, _packages(contract)) for contract in contracts]
-    pins: dict[str, list[ProjectPin]] = {contract.engine: [] for contract, _ in wanted}
-    for file in sorted(_files(folder)):
-        before = next((text for name, text in _BEFORE.items() if re.fullmatch(name, file.name)), None)
-        if before is None:
-            continue
-        text = _text(file)
-        if re.fullmatch(_DOCKERFILE, file.name):
-            text = _with_values(text)
-        for contract, names in wanted:
-            tools = names | {contract.executable} if names and "ANY" in before else names
-            # a lock file can be long, and names few of the engines
-            if any(name in text for name in tools) and (found := re.search(_pin_of(tools, before), text)):
-                line = text.count("\n", 0, found.start("version")) + 1
-                pins[contract.engine].append(ProjectPin(found["version"], f"{file.relative_to(folder)}:{line}"))
-    return pins
+def project_pins(folder: Path, contracts: Iterable[EngineContract], *, below: bool = False) -> ProjectPins:
+    """Return what the files of a folder say of engines; those of an engine may differ.
+
+    `below` searches the folders in it, too. A range counts only if no lock file beside it or above says what it means.
+    """
+    wanted = [*contracts]
+    pins: dict[str, list[ProjectPin]] = {contract.engine: [] for contract in wanted}
+    locked: dict[str, set[Path]] = {contract.engine: set() for contract in wanted}
+    ranges: list[tuple[str, Path, ProjectPin]] = []
+    not_searched: list[str] = []
+    for file in sorted(_known(folder, not_searched, below=below), key=lambda file: (not file.is_lock, file.path)):
+        text = _text(folder / file.path, not_searched)
+        for contract in wanted:
+            for pin, is_range in _in_text(file, text, contract):
+                if file.is_lock and pin.version:
+                    locked[contract.engine].add(file.path.parent)
+                if is_range:
+                    ranges.append((contract.engine, file.path.parent, pin))
+                else:
+                    pins[contract.engine].append(pin)
+    for engine, place, pin in ranges:
+        if locked[engine].isdisjoint({place, *place.parents}):
+            pins[engine].append(pin)
+    ordered = {engine: sorted(found, key=lambda pin: _by_place(pin.place)) for engine, found in pins.items()}
+    return ProjectPins(ordered, tuple(not_searched))
 
 
-def _packages(contract: EngineContract) -> set[str]:
-    return {source.package for source in (contract.published.npm, contract.published.pypi) if source}
+def _by_place(place: str) -> tuple[str, int]:
+    file, _, line = place.rpartition(":")
+    return file, int(line)
 
 
-def _pin_of(names: set[str], before: str) -> str:
-    """Return the pattern of a pin that follows one of the names, each of a package or executable."""
-    any_of = "(?:{})".format("|".join(map(re.escape, sorted(names))))
-    return before.replace("NAME", any_of).replace("ANY", any_of) + _VERSION
+def _known(folder: Path, not_searched: list[str], *, below: bool) -> Iterator[_File]:
+    """Yield the files of known kinds, relative to the folder."""
+    for path in _below(folder, not_searched) if below else _beside(folder):
+        for kinds in (_LOCKS, _MANIFESTS, _OTHERS):
+            for names, pattern in kinds.items():
+                if re.fullmatch(rf"(?:.*/)?(?:{names})", path.as_posix(), re.IGNORECASE):
+                    yield _File(path, pattern, is_lock=kinds is _LOCKS, is_manifest=kinds is _MANIFESTS)
+                    break
+            else:
+                continue
+            break
 
 
-def _files(folder: Path) -> list[Path]:
+def _beside(folder: Path) -> list[Path]:
     """List the files of a folder, and those of mise below it."""
     try:
-        return [*(file for file in folder.iterdir() if file.name != "config.toml"), *map(folder.joinpath, _BELOW)]
+        return [*(Path(entry.name) for entry in folder.iterdir()), *map(Path, _BELOW)]
     except OSError:
         return []
 
 
+def _below(folder: Path, not_searched: list[str]) -> Iterator[Path]:
+    """Yield the files of a folder and of those in it, except dependencies; no link to a folder is followed."""
+    count = 0
+
+    def unreadable(error: OSError) -> None:
+        not_searched.append(f"{os.path.relpath(error.filename, folder)} can't be read: {error.strerror}")
+
+    for root, folders, names in os.walk(folder, onerror=unreadable):
+        if "pyvenv.cfg" in names and root != str(folder):
+            folders.clear()
+            continue
+        folders[:] = sorted({*folders} - _NOT_SEARCHED)
+        count += len(names)
+        if count > MOST_FILES:
+            not_searched.append(f"it has more than {MOST_FILES} files, and those after {root} were not searched")
+            return
+        yield from (Path(os.path.relpath(root, folder), name) for name in names)
+
+
+def _in_text(file: _File, text: str, contract: EngineContract) -> Iterator[tuple[ProjectPin, bool]]:
+    """Yield what a file says of an engine, each once, with whether a lock file can say what it means."""
+    names, seen = contract.packages | tool_names(contract), set[str]()
+    addresses = {*contract.installed_by} - contract.packages
+    lower = text.lower()
+    if not any(name in lower for name in (*names, *addresses)):
+        return
+    for pattern in (file.pattern if file.is_lock else "|".join(filter(None, (file.pattern, _COMMAND))), _COMMAND):
+        for found in re.finditer(_filled(pattern, contract.packages, names), text, re.IGNORECASE):
+            said = {kind: value for kind, value in found.groupdict().items() if value}
+            spec = bounded(" ".join(next(iter(said.values()), "").split()), _LONGEST).rstrip(",")
+            exact = _EXACT.fullmatch(spec)
+            if spec not in seen:
+                seen.add(spec)
+                pin = ProjectPin(exact[1] if exact else None, _place(file, text, found), "" if exact else spec)
+                is_range = file.is_manifest and not exact and said.keys() <= {"VAL", "REQ"} and bool(said)
+                yield pin, is_range
+        if seen or not file.is_lock:
+            break
+    if addresses:
+        for found in re.finditer(_filled(_ADDRESS, addresses, addresses), text, re.IGNORECASE):
+            yield ProjectPin(None, _place(file, text, found), bounded(found[0], _LONGEST)), False
+
+
+def _place(file: _File, text: str, found: re.Match[str]) -> str:
+    """Return the line of what was found, of its version if there is one."""
+    at = max((found.start(name) for name, value in found.groupdict().items() if value), default=found.start())
+    return f"{file.path}:{text.count(chr(10), 0, at) + 1}"
+
+
+def _filled(pattern: str, packages: Iterable[str], tools: Iterable[str]) -> str:
+    """Return a pattern of the names of an engine, of which each group has a name of its own."""
+    return pattern.replace("NAME", _any_of(packages)).replace("TOOL", _any_of(tools))
+
+
+def _any_of(names: Iterable[str]) -> str:
+    # a PyPI package may be written with any of these signs
+    texts = (re.escape(name).replace(r"\-", "[-_.]") for name in sorted(names, key=lambda name: (-len(name), name)))
+    return f"(?:{'|'.join(texts)})" if names else "(?!)"
+
+
 def _with_values(text: str) -> str:
-    """Replace the variables of a Dockerfile by the values that it sets itself."""
-    values = dict(_SET.findall(text))
-    return _USED.sub(lambda used: values.get(used[1] or used[2], used[0]), text)
+    """Replace the variables of a Dockerfile by the values that it sets itself, in each stage its own."""
+    everywhere: dict[str, str] = {}  # before the first stage
+    by_stage: dict[str, dict[str, str]] = {}
+    args, env, stage = everywhere, dict[str, str](), ""
+    lines = []
+    for line in text.split("\n"):
+        filled = _substituted(line, {**args, **env})
+        lines.append(filled)
+        if begins := _FROM.match(filled):
+            by_stage[stage] = env
+            args, env, stage = {}, {**by_stage.get(begins[1].lower(), {})}, (begins[2] or "").lower()
+        elif sets := _SET.match(filled):
+            pairs = [_OLD_PAIR.match(sets[2])] if _OLD_PAIR.match(sets[2]) else _PAIR.finditer(sets[2])
+            for pair in filter(None, pairs):
+                value = pair[2] or (everywhere.get(pair[1]) if sets[1].upper() == "ARG" else None)
+                if value:
+                    (env if sets[1].upper() == "ENV" else args)[pair[1]] = value
+    return "\n".join(lines)
 
 
-def _text(file: Path) -> str:
-    """Return the text of a file; empty if it can't be read or is too long to be a lock file."""
+def _substituted(line: str, values: Mapping[str, str]) -> str:
+    return _USED.sub(lambda used: values.get(used[1] or used[3]) or used[2] or used[0], line)
+
+
+def _text(file: Path, not_searched: list[str]) -> str:
+    """Return the text of a file without comments; empty if it is none."""
     try:
         data = read_regular(file, MOST_BYTES + 1)
-    except OSError:
+    except OSError as error:
+        if isinstance(error, PermissionError):
+            not_searched.append(f"{file.name} can't be read: {error.strerror}")
         return ""
-    return data.decode("utf-8", "replace") if len(data) <= MOST_BYTES else ""
+    if len(data) > MOST_BYTES:
+        not_searched.append(f"{file.name} is longer than {MOST_BYTES // 2**20} MB")
+        return ""
+    text = _COMMENT.sub("", data.decode("utf-8", "replace").replace("\r\n", "\n"))
+    return _with_values(text) if re.fullmatch(_DOCKERFILE, file.name, re.IGNORECASE) else text

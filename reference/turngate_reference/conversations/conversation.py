@@ -85,7 +85,7 @@ class Conversations(Struct, frozen=True):
     def start(self, asked: StartRequest) -> Attempted:
         """Run the first turn in a new run directory; RefusedError, UsageError and MachineError come before that."""
         _check_text("prompt", asked.prompt)
-        installed, cwd = find_engine(asked.engine, self.data, self.stop), asked.cwd
+        installed, cwd = find_engine(asked.engine, self.data, self.stop, asked.cwd), asked.cwd
         if cwd is not None and not cwd.is_dir():
             raise NotFoundError(f"directory {cwd} doesn't exist", "create it, or use another --cwd")
         workspace = cwd or self.data.runs / "new"  # it is not made yet
@@ -165,9 +165,9 @@ class Conversations(Struct, frozen=True):
         if record.state is State.RUNNING:  # turngate was killed in the last attempt
             from turngate_reference.conversations import killed  # noqa: PLC0415 - slow to import, and seldom needed
 
-            record = killed.settled(record, find_engine(record.engine, self.data, self.stop).contract)
+            record = killed.settled(record, find_engine(record.engine, self.data, self.stop, launch.cwd).contract)
         session = self._session(record)
-        installed = find_engine(record.engine, self.data, self.stop)
+        installed = find_engine(record.engine, self.data, self.stop, launch.cwd)
         chosen = None if launch.cwd == record.run_directory.absolute() else launch.cwd
         contract = self.safe(installed.contract, launch.mode, message, chosen, launch.cwd, launch.locations)
         built = resumed_turn(

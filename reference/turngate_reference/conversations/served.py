@@ -68,7 +68,7 @@ class ServedRun(Struct, frozen=True):
         if not message.strip():
             raise UsageError("the reply is empty", f"{self.run.handle} still waits for one")
         try:
-            engine = engine_to_resume(self.run, lambda name: find_engine(name, self.records.data, stop))
+            engine = engine_to_resume(self.run, lambda name, cwd: find_engine(name, self.records.data, stop, cwd))
         except ObstacleError as obstacle:
             if obstacle.is_final:
                 raise self._lost(message, obstacle, stop) from obstacle

@@ -29,6 +29,7 @@ from turngate.contract.launch import Stream
 from turngate.files import make_private, open_private
 from turngate.process import EXIT_LIMIT, Leftover
 from turngate.process.executable import identity, remember_version, remembered_version
+from turngate.process.installed_release import place_to_ask, version_in_folder
 from turngate.sanitize import last_lines
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
 from turngate.turn.read import STREAMS
@@ -41,29 +42,33 @@ _NOTED_LINES = 5
 class InstalledEngine(Struct, frozen=True):
     """An engine's executable and its contract; `version` None: it did not print one.
 
-    `identity` is the file's when it was examined; empty if nobody did.
+    `identity` is the file's when it was examined; empty if nobody did. `cwd` is where it is this release, because it
+    could be another one elsewhere; None: it is this release everywhere.
     """
 
     executable: Path
     version: str | None
     contract: EngineContract
     identity: str = ""
+    cwd: Path | None = None
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """A key that distinguishes it from other engines, and its file from earlier ones."""
-        return self.contract.engine, str(self.executable), self.identity
+    def key(self) -> tuple[str, str, str, str]:
+        """A key that distinguishes it from other engines, from other releases, and its file from earlier ones."""
+        return self.contract.engine, str(self.executable), self.identity, self.version or ""
 
 
-def find_engine(engine: str, data: DataDir, stop: Stop) -> InstalledEngine:
-    """Find an engine on PATH; NotInstalledError if it is not installed, ContractError if it has no contract.
+def find_engine(engine: str, data: DataDir, stop: Stop, cwd: Path | None = None) -> InstalledEngine:
+    """Find an engine on PATH as it is in the directory of a turn (None: one below the data directory).
 
-    Asking an engine for its version may take seconds, so the answer is cached until the executable changes.
+    Asking an engine for its version may take seconds. Where that can't depend on the directory, the answer is cached
+    until the executable changes. NotInstalledError: it is not installed. ContractError: it has no contract.
     """
     newest = cached_contract(engine)
     executable = find_executable(newest)
-    version = version_of(newest, executable, data, dict(os.environ), stop)
-    return InstalledEngine(executable, version, contract_for(engine, version))
+    place = place_to_ask(newest, executable, cwd or data.runs)
+    version = version_of(newest, executable, data, dict(os.environ), stop, place)
+    return InstalledEngine(executable, version, contract_for(engine, version), cwd=place)
 
 
 def contract_for(engine: str, version: str | None) -> EngineContract:
@@ -74,9 +79,14 @@ def contract_for(engine: str, version: str | None) -> EngineContract:
 
 
 def version_of(
-    newest: EngineContract, executable: Path, data: DataDir, env: Mapping[str, str], stop: Stop
+    newest: EngineContract, executable: Path, data: DataDir, env: Mapping[str, str], stop: Stop, place: Path | None
 ) -> str | None:
-    """Return an executable's version, from the cache if the file has not changed; None: it prints none."""
+    """Return an executable's version in a directory; None: it prints none.
+
+    Without a directory, the version doesn't depend on it, and comes from the cache if the file has not changed.
+    """
+    if place:
+        return version_in_folder(newest, executable, place, env, stop)
     now = identity(executable)
     version = remembered_version(executable, now, data.versions)
     if version is None and (version := engine_version(newest, executable, env, stop)):

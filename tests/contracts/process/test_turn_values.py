@@ -38,6 +38,19 @@ def test_a_reply_that_was_stored_reaches_the_session(turn: turngate.TurnInput) -
     assert (answered.result.final_data, answered.session) == ({"colour": "red"}, asked.session)
 
 
+def test_the_release_is_that_of_the_workspace(turn: turngate.TurnInput, tmp_path: Path) -> None:
+    """A shim that picks an older release there, which prints other records, is read by the claims of that release."""
+    for version in ("0.42.0", "0.169.0"):
+        install(turngate.load_contract("codex", version), tmp_path / version)
+    shim = f'#!/bin/sh\n[ -e pin ] && exec {tmp_path}/0.42.0/codex "$@"\nexec {tmp_path}/0.169.0/codex "$@"\n'
+    (tmp_path / "bin/codex").write_text(shim)
+    (tmp_path / "work/pin").touch()
+    asked = turngate.play_turn(turn)
+    assert asked.result.interaction
+    (tmp_path / "work/pin").unlink()
+    assert turngate.play_turn(turn).result.interaction
+
+
 def test_a_session_that_this_host_lacks_is_not_started_afresh(
     turn: turngate.TurnInput, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.tables import each
 from turngate import UsageError, load_contract
-from turngate_probes.releases.project_pins import ProjectPin, project_pin
+from turngate_probes.releases.project_pins import ProjectPin, project_pin, project_pins
 
 CODEX = load_contract("codex")
 OTHER = "@openai/codex-sdk"
@@ -82,3 +82,122 @@ def test_files_that_cannot_be_read_pin_nothing(tmp_path: Path) -> None:
     (tmp_path / "yarn.lock").mkdir()
     (tmp_path / "bun.lock").write_bytes(b"\xff\x00")
     assert project_pin(tmp_path, CODEX) is None
+
+
+def found(folder: Path, engine: str = "codex") -> list[tuple[str | None, str, str]]:
+    """Return version, place and text of what a project says of an engine, in all of its folders."""
+    contract = load_contract(engine)
+    pins = project_pins(folder, [contract], below=True).by_engine[engine]
+    return [(pin.version, pin.place, pin.text) for pin in pins]
+
+
+@each(
+    "name, text, engine, release",
+    [
+        (".github/workflows/ci.yml", "  - run: npm i -g @openai/codex@0.116.0\n", "codex", "0.116.0"),
+        (".github/workflows/ci.yml", '  - run: npx -y "@openai/codex@0.116.0" exec\n', "codex", "0.116.0"),
+        (".github/workflows/ci.yml", "  - run: npx -y @openai/codex exec\n", "codex", ""),
+        (".github/workflows/ci.yml", "  - run: npm i -g @openai/codex@${{ env.V }}\n", "codex", "${{ env.V }}"),
+        (".github/workflows/ci.yml", "  - uses: openai/codex-action@v1.2.3\n", "codex", "openai/codex-action@v1.2.3"),
+        (".gitlab-ci.yml", "  script: uvx --from hermes_agent==0.19.0 hermes\n", "hermes", "0.19.0"),
+        (
+            ".devcontainer/devcontainer.json",
+            '{"postCreateCommand": "npm i -g opencode-ai@1.18.33"}',
+            "opencode",
+            "1.18.33",
+        ),
+        (
+            ".devcontainer/devcontainer.json",
+            '{"features": {"ghcr.io/anthropics/devcontainer-features/claude-code:1.0.5": {}}}',
+            "claude",
+            "ghcr.io/anthropics/devcontainer-features/claude-code:1.0.5",
+        ),
+        ("nix/shell.nix", "{ pkgs }: [ pkgs.codex ]\n", "codex", ""),
+        ("flake.nix", '{ inputs.x.url = "github:sadjow/claude-code-nix"; }\n', "claude", ""),
+        ("devbox.json", '{"packages": ["codex@0.116.0"]}', "codex", "0.116.0"),
+        ("docker/api/Dockerfile", "FROM node\nRUN npm i -g @openai/codex@0.116.0\n", "codex", "0.116.0"),
+        (".tool-versions", "gemini-cli 0.37.2\n", "gemini", "0.37.2"),
+        (".tool-versions", "gemini-cli latest\n", "gemini", "latest"),
+        ("mise.toml", '[tools]\n"npm:@google/gemini-cli" = "0.37"\n', "gemini", "0.37"),
+        ("mise.toml", '[tools]\nclaude-code = "2.1.330"\n', "claude", "2.1.330"),
+        ("requirements.txt", "kimi_cli==1.52.0\n", "kimi", "1.52.0"),
+        ("requirements.txt", "mistral-vibe[x] >= 1.2, <2\n", "vibe", ">= 1.2, <2"),
+        ("requirements.txt", "mistral-vibe\n", "vibe", ""),
+        ("requirements/dev.txt", "mistral-vibe==1.2.0\n", "vibe", "1.2.0"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\nkimi-cli = "^1.52"\n', "kimi", "^1.52"),
+        ("pyproject.toml", '[project]\ndependencies = ["kimi-cli~=1.52.0"]\n', "kimi", "~=1.52.0"),
+        ("package.json", '{"dependencies": {"@openai/codex": "^0.147.0"}}', "codex", "^0.147.0"),
+        ("package.json", '{"dependencies": {"@openai/codex": "0.147.0 || 0.148.0"}}', "codex", "0.147.0 || 0.148.0"),
+        ("package.json", '{"scripts": {"a": "npx -y @openai/codex@0.116.0 exec"}}', "codex", "0.116.0"),
+        ("web/package.json", '{"dependencies": {"codex": "npm:@openai/codex@0.116.0"}}', "codex", "0.116.0"),
+        ("setup.sh", "curl -fsSL https://claude.ai/install.sh | bash\n", "claude", "claude.ai/install.sh"),
+        ("Brewfile", 'brew "codex"\n', "codex", ""),
+        ("tools.sh", "mise use -g codex@0.116.0\n", "codex", "0.116.0"),
+        ("Makefile", "x:\n\tnpm i -g @openai/codex@$(VERSION)\n", "codex", "$(VERSION)"),
+    ],
+)
+def test_every_place_that_names_an_engine_is_found(
+    tmp_path: Path, name: str, text: str, engine: str, release: str
+) -> None:
+    """It has a release, or is told with what stands in its place; a comment is no place."""
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    ((version, place, said),) = found(tmp_path, engine)
+    assert (version or said, place.rpartition(":")[0]) == (release, name)
+    assert (version is None) == (not release[:1].isdigit() or release.count(".") != 2 or " " in release)
+    if file.suffix != ".json":
+        file.write_text("".join(f"  # {line}\n" for line in text.splitlines()))
+        assert found(tmp_path, engine) == []
+
+
+def test_each_stage_of_a_dockerfile_has_values_of_its_own(tmp_path: Path) -> None:
+    """What a stage sets by ARG ends with it, what it sets by ENV goes on in the stages that are based on it."""
+    (tmp_path / "Dockerfile").write_text(
+        "ARG ALL=0.1.0\nFROM node AS base\nARG V=0.116.0\nENV E=0.117.0 F=x\nRUN npm i -g @openai/codex@$V\n"
+        "FROM base\nARG V=0.169.0\nARG ALL\nRUN npm i @openai/codex@${V}\n"
+        "RUN npm i @openai/codex@$E @openai/codex@$ALL\n"
+        "FROM other\nRUN npm i @openai/codex@$E\nRUN npm i @openai/codex@${UNSET:-0.2.0}\n"
+    )
+    assert found(tmp_path) == [
+        ("0.116.0", "Dockerfile:5", ""),
+        ("0.169.0", "Dockerfile:9", ""),
+        ("0.117.0", "Dockerfile:10", ""),
+        ("0.1.0", "Dockerfile:10", ""),
+        (None, "Dockerfile:12", "$E"),
+        ("0.2.0", "Dockerfile:13", ""),
+    ]
+
+
+def test_a_lock_file_says_what_a_range_means(tmp_path: Path) -> None:
+    """That beside the range or above it does; another one does not, and a command is no range."""
+    for folder in ("web", "web/app", "other"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "package.json").write_text('{"dependencies": {"@openai/codex": "^0.147.0"}}')
+    (tmp_path / "web/package-lock.json").write_text('{"x": {"node_modules/@openai/codex": {"version": "0.148.0"}}}')
+    (tmp_path / "web/run.sh").write_text("npx -y @openai/codex@latest\n")
+    assert found(tmp_path) == [
+        (None, "other/package.json:1", "^0.147.0"),
+        ("0.148.0", "web/package-lock.json:1", ""),
+        (None, "web/run.sh:1", "latest"),
+    ]
+
+
+def test_folders_of_dependencies_are_not_searched(tmp_path: Path) -> None:
+    """What others pin is not the project's, and no link leads out of it."""
+    for folder in ("node_modules/x", ".git", "env", "real"):
+        (tmp_path / "project" / folder).mkdir(parents=True)
+        (tmp_path / "project" / folder / "run.sh").write_text("npm i @openai/codex@0.116.0\n")
+    (tmp_path / "project/env/pyvenv.cfg").touch()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/run.sh").write_text("npm i @openai/codex@0.117.0\n")
+    (tmp_path / "project/link").symlink_to(tmp_path / "elsewhere")
+    assert found(tmp_path / "project") == [("0.116.0", "real/run.sh:1", "")]
+    assert project_pin(tmp_path / "project", CODEX) is None
+
+
+def test_a_file_that_is_too_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it pins is unknown."""
+    (tmp_path / "package.json").write_text(" " * 100)
+    monkeypatch.setattr("turngate_probes.releases.project_pins.MOST_BYTES", 99)
+    assert project_pins(tmp_path, [CODEX]).not_searched == ("package.json is longer than 0 MB",)

@@ -69,7 +69,7 @@ class Admission(Struct, frozen=True):
         workspace = resolved_workspace(request.workspace, self.workspace_root) if request.workspace else None
         if request.output_schema is not None:
             self._check_schema(request.output_schema)
-        engine = self._engine(request.engine)
+        engine = self._engine(request.engine, workspace)
         self._check_engine(request, engine, workspace)
         launch = RunLaunch(
             **structs.asdict(request),
@@ -182,12 +182,12 @@ class Admission(Struct, frozen=True):
             hint = "use a JSON Schema (draft 2020-12) without external references"
             raise ApiError("INVALID_OUTPUT_SCHEMA", flaw, hint)
 
-    def _engine(self, name: str) -> InstalledEngine:
+    def _engine(self, name: str, workspace: Path | None) -> InstalledEngine:
         if name not in engine_names():
             hint = did_you_mean(name[:100], engine_names(), f"engines: {', '.join(engine_names())}")
             raise ApiError("UNKNOWN_ENGINE", f"no contract for engine {name[:100]!r}", hint)
         try:
-            return self.engines.find(name)
+            return self.engines.find(name, workspace)
         except MachineError as absent:
             raise ApiError("ENGINE_NOT_INSTALLED", absent.what, absent.hint) from absent
         except ContractError as uncovered:

@@ -4,6 +4,7 @@ HTTP and terminal ask here, so that they decide alike.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -32,13 +33,13 @@ class ObstacleError(Exception):
         return self.code is RunErrorCode.SESSION_RESUME_FAILED
 
 
-def engine_to_resume(run: Run, find: Callable[[str], InstalledEngine]) -> InstalledEngine:
+def engine_to_resume(run: Run, find: Callable[[str, Path], InstalledEngine]) -> InstalledEngine:
     """Return the engine that can resume the session of a run now; ObstacleError if none can.
 
-    `find` returns an engine by its name, or raises MachineError.
+    `find` returns an engine by its name, as it is in a directory, or raises MachineError.
     """
     try:
-        engine = find(run.engine)
+        engine = find(run.engine, run.cwd)
     except MachineError as lacking:
         raise ObstacleError(RunErrorCode.ENGINE_UNAVAILABLE, lacking.what, lacking.hint) from lacking
     check_session(run, engine.contract)

@@ -16,6 +16,7 @@ from turngate.contract.verdict import Verdict, profile
 from turngate.files import default_cache
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, ProfileKind
 from turngate.process.executable import identity, is_simulated
+from turngate.process.installed_release import place_to_ask
 from turngate.process.probe_results import ProbeResult, last_result
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.attempt import InstalledEngine, contract_for, version_of
@@ -114,23 +115,25 @@ class Engines:
         self._looks_in_vain: Counter[str] = Counter()
         self._news = threading.Condition()
 
-    def find(self, name: str) -> InstalledEngine:
-        """Find an engine as it is now; NotInstalledError if it is not installed, ContractError if it has no contract.
+    def find(self, name: str, cwd: Path | None = None) -> InstalledEngine:
+        """Find an engine as it is now in the directory of a turn (None: one below the data directory).
 
-        It is not run again while its executable has not changed.
+        It is not run again while its executable has not changed, unless the release could depend on the directory.
+        NotInstalledError: it is not installed. ContractError: it has no contract.
         """
         newest = _newest(name)
         key, path = _place(newest)
+        place = place_to_ask(newest, path, cwd or self._data.runs)
 
         def ask() -> tuple[InstalledEngine, float]:
             version = None
             # an engine that can't be started still counts as installed; its run reports the error
             with suppress(MachineError, UsageError, OSError):
-                version = version_of(newest, path, self._data, self._environment(newest), self._stop)
-            engine = InstalledEngine(path, version, contract_for(name, version), key[2])
-            return engine, float("inf") if version else FAILURES_KEPT
+                version = version_of(newest, path, self._data, self._environment(newest), self._stop, place)
+            engine = InstalledEngine(path, version, contract_for(name, version), key[2], place)
+            return engine, FAILURES_KEPT if not version else 0.0 if place else float("inf")
 
-        return self._installed.get(key, ask)
+        return ask()[0] if place and cwd else self._installed.get(key, ask)
 
     def interactive_profile(
         self, engine: InstalledEngine, asked: str | None

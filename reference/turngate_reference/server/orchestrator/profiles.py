@@ -22,6 +22,7 @@ from turngate.contract.verdict import profile
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, ProbeMethod
 from turngate.process.executable import PrintedText, printed
 from turngate.process.launch import refuse_in_critical
+from turngate.process.supplied_files import guarded_environment
 from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator.verification import Status, Verifier, replaced
 
@@ -88,7 +89,9 @@ def survey(engine: InstalledEngine, env: Mapping[str, str], stop: Stop) -> tuple
 def _printed(engine: InstalledEngine, page: HelpPage, env: Mapping[str, str], stop: Stop) -> tuple[PrintedText, str]:
     """Return what a help page printed, and what went wrong as words that continue with "and", or are empty."""
     try:
-        output = printed(engine.executable, page, env, stop)
+        if engine.cwd:
+            env = guarded_environment(env, engine.contract.guards)
+        output = printed(engine.executable, page, env, stop, engine.cwd)
     except (MachineError, UsageError, OSError) as failed:
         return PrintedText(None, "", ""), f" was not run ({failed}) and"
     code = output.exit_code

@@ -109,7 +109,7 @@ class TurnRunner(Struct, frozen=True):
     def _engine(self, run: Run) -> InstalledEngine:
         """Return the engine as it is now; TurnFailed if it is missing."""
         try:
-            return self.engines.find(run.engine)
+            return self.engines.find(run.engine, run.cwd)
         except MachineError as lacking:
             raise TurnFailed(RunErrorCode.ENGINE_UNAVAILABLE, str(lacking)) from lacking
 

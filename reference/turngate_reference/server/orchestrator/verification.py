@@ -90,6 +90,7 @@ class _Release(msgspec.Struct, frozen=True):
     capability: EngineResumeCapability | None
     failed: _Failed | None
     clauses: tuple[_Clause, ...]
+    version: str | None = None
 
     def why_open(self) -> str:
         """Return what kept the turns from showing whether the engine resumes."""
@@ -175,6 +176,9 @@ class Verifier:
             )
             words = visible(bounded(outcome.stderr.decode("utf-8", "replace").strip(), _LONGEST_REASON), "\n")
             return self._failed(target, f"turngate probe: {how}" + (f": {words}" if words else ""), at)
+        if engine.cwd and release.version != engine.version:
+            why = f"a probe runs {release.version}, since {engine.executable} picks the release by the directory"
+            return Verified(Status.UNPROVEN, why, at)
         able = release.capability if outcome.exit_code in _DECIDED else None
         detail = able.detail if able else release.why_open()
         return Verified(_status(able) if able else Status.UNPROVEN, bounded(detail, _LONGEST_DETAIL), at)

@@ -1,9 +1,11 @@
 """Tests of finding an engine on PATH and caching its version."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+from tests.fakes.version_manager import MANAGERS, VersionManager
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
 from turngate.process import Stop
@@ -77,3 +79,43 @@ def test_a_memory_of_versions_that_is_damaged_is_forgotten(cli_env: CliEnv) -> N
         (cli_env.data / "versions.json").write_text(text)
         cli_env.begin()
     assert _versions_asked(cli_env) == 3
+
+
+@pytest.mark.parametrize("kind", MANAGERS)
+def test_a_shim_is_the_release_of_the_directory_of_the_turn(
+    cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Each directory has its own release, and another choice there counts at once."""
+    manager, data = VersionManager(kind, cli_env.root / "managed"), DataDir(cli_env.data)
+    manager.choose("0.169.0")
+    monkeypatch.setenv("PATH", f"{manager.shim.parent}:{os.defpath}")
+    monkeypatch.setenv("HOME", str(manager.home))
+    project = cli_env.root / "project"
+    project.mkdir()
+
+    def found(cwd: Path | None) -> str | None:
+        engine = find_engine("codex", data, Stop(), cwd)
+        assert engine.contract.version == engine.version
+        return engine.version
+
+    assert (found(None), found(project)) == ("0.169.0", "0.169.0")
+    pinned = manager.choose("0.147.0", project)
+    assert (found(None), found(project)) == ("0.169.0", "0.147.0")
+    if kind != "volta":
+        pinned.unlink()
+        assert found(project) == "0.169.0"
+
+
+def test_a_conversation_has_the_release_of_its_directory(cli_env: CliEnv) -> None:
+    """`start --cwd` and `resume` name the release that runs there, and refuse what nothing makes safe in that one."""
+    cli_env.engine_by_directory(d.codex("hi"), d.codex("more"))
+    project = cli_env.root / "project"
+    project.mkdir()
+    (project / "pin").touch()
+    refused = cli_env.type("start", "codex", "--mode", "auto", "--cwd", str(project), "hello")
+    assert "files in the workspace can reconfigure codex 0.147.0" in refused.err
+    handle = cli_env.begin("codex", "--trust-workspace", str(project), "--cwd", str(project), "hello")
+    assert cli_env.record(handle)["engineVersion"] == "0.147.0"
+    (project / "pin").unlink()
+    cli_env.type("resume", handle, "go on")
+    assert cli_env.record(handle)["engineVersion"] == "0.169.0"

@@ -40,13 +40,13 @@ def test_a_run_that_lacks_nothing_goes_on(run: Run) -> None:
     """Its engine is found, with its contract."""
     check_session(run, CODEX)
     engine = InstalledEngine(Path("codex"), "0.169.0", CODEX)
-    assert engine_to_resume(run, lambda _: engine) is engine
+    assert engine_to_resume(run, lambda _name, _cwd: engine) is engine
 
 
 def test_an_engine_that_is_missing_can_come_back(run: Run) -> None:
     """The hint says how to install it."""
 
-    def missing(_: str) -> InstalledEngine:
+    def missing(_name: str, _cwd: Path) -> InstalledEngine:
         raise NotInstalledError("codex is not installed", "install it")
 
     with pytest.raises(ObstacleError) as found:

@@ -18,6 +18,7 @@ from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
 from tests.reference.server_env import ASK, ServerEnv
 from turngate.argv.environment import engine_environment, session_locations
+from turngate.argv.trust import Trust
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.verdict import Verdict
@@ -75,7 +76,7 @@ def row(engines: Engines, engine: str = "codex", patience: float = 30) -> dict[s
 
 def slow(cli_env: CliEnv, name: str = "codex") -> None:
     """Install an engine that prints its version only after something is written to its fifo."""
-    cli_env.path.mkdir(exist_ok=True)
+    cli_env.package(name)
     os.mkfifo(cli_env.path / "go")
     path = cli_env.path / name
     path.write_text(f"#!/bin/sh\necho $1 >> {path}.calls\nread line < {cli_env.path}/go\necho codex-cli 0.169.0\n")
@@ -131,6 +132,38 @@ def test_another_file_in_its_place_is_another_engine(cli_env: CliEnv, engines: E
     path.unlink()
     with pytest.raises(NotInstalledError, match="codex on PATH"):
         engines.find("codex")
+
+
+def test_a_release_that_depends_on_the_directory_is_that_of_the_turn(
+    cli_env: CliEnv, engines: Engines, tmp_path: Path
+) -> None:
+    """It is asked there each time, its help pages are read there, and a proof of one release is none of another."""
+    cli_env.engine_by_directory(d.codex(ASK))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    assert (engines.find("codex").version, engines.find("codex", folder).version) == ("0.169.0", "0.169.0")
+    (folder / "pin").touch()
+    there, here = engines.find("codex", folder), engines.find("codex")
+    assert (there.version, there.contract.version, here.version) == ("0.147.0", "0.147.0", "0.169.0")
+    assert there.key != here.key
+    asked = cli_env.root / "0.147.0/path/codex.asked"
+    before = asked.read_text().count("'--help'")
+    engines.interactive_profile(there, None)
+    assert asked.read_text().count("'--help'") > before
+
+
+def test_a_run_is_read_by_the_release_of_its_workspace(closed_server_env: ServerEnv, tmp_path: Path) -> None:
+    """The run says which release it was, although the server knows another one in its own directories."""
+    root = tmp_path / "root"
+    (root / "a").mkdir(parents=True)
+    (root / "a/pin").touch()
+    closed_server_env.cli_env.engine_by_directory(d.codex(ASK))
+    closed_server_env.keep_session()
+    trusting = Trust(workspaces=(root / "a",))
+    with closed_server_env.opened(workspace_root=root, trust=trusting) as server:
+        assert server.engines.find("codex").version == "0.169.0"
+        run_id, _ = closed_server_env.ask(workspace="a")
+        assert closed_server_env.run(run_id).engine_version == "0.147.0"
 
 
 def test_an_engine_without_a_version_is_asked_again_after_a_minute(cli_env: CliEnv, tmp_path: Path) -> None:

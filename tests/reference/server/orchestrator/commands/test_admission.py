@@ -49,8 +49,8 @@ def contract_with(**changes: Any) -> Iterator[None]:
     """Change the contract of every engine that is found."""
     find = Engines.find
 
-    def found(self: Engines, name: str) -> InstalledEngine:
-        engine = find(self, name)
+    def found(self: Engines, name: str, cwd: Path | None = None) -> InstalledEngine:
+        engine = find(self, name, cwd)
         return replace(engine, contract=replace(engine.contract, **changes))
 
     with mock.patch.object(Engines, "find", found):

@@ -349,8 +349,8 @@ def _alone(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the engine have no transport."""
     find = server_env.server.engines.find
 
-    def without_transport(name: str) -> InstalledEngine:
-        engine = find(name)
+    def without_transport(name: str, cwd: Path | None = None) -> InstalledEngine:
+        engine = find(name, cwd)
         return replace(
             engine, contract=replace(engine.contract, sticky=replace(engine.contract.sticky, transport="none"))
         )
