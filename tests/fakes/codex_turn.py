@@ -138,9 +138,8 @@ def lock(session: str) -> None:
 
 def new_id() -> str:
     """Return an id for a session."""
-    import uuid
-
-    return str(uuid.uuid4())
+    digits = os.urandom(16).hex()
+    return "-".join((digits[:8], digits[8:12], f"4{digits[13:16]}", f"8{digits[17:20]}", digits[20:]))
 
 
 def begin(session: str) -> None:
@@ -184,8 +183,6 @@ def meet_tester() -> None:
 
 def ask(options: dict[str, str], history: list[str]) -> str | None:
     """Send the conversation to the model; return None if that failed."""
-    import http.client
-
     if "answers-itself" in FAULTS:
         return answer(history)
     content: list[Any] = [{"role": "user", "content": [{"type": "input_text", "text": text}]} for text in history]
@@ -204,7 +201,7 @@ def ask(options: dict[str, str], history: list[str]) -> str | None:
             del said["id"]
             content += [said, output]
         return str(said["content"][0]["text"]) if said else None
-    except (OSError, http.client.HTTPException, ValueError):
+    except (OSError, ValueError):
         return None
 
 
@@ -237,7 +234,7 @@ def instructions(options: dict[str, str]) -> str:
 
 def respond(document: object) -> "Any":
     """Return what the model responds, or None if the backend fails."""
-    status, body = send("POST", "/responses", document)
+    status, body = send("/responses", document)
     return json.loads(body)["output"][0] if status == 200 else None
 
 
@@ -288,18 +285,23 @@ def may_act(options: dict[str, str]) -> bool:
     return ruled or options.get("--sandbox", by_default) == "workspace-write"
 
 
-def send(method: str, path: str, document: object) -> tuple[int, bytes]:
-    """Send one request to the backend in the configuration."""
-    import http.client
-    import tomllib
-    import urllib.parse
+def send(path: str, document: object) -> tuple[int, bytes]:
+    """Send one request to the backend in the configuration; ValueError if what answers is not HTTP."""
+    import _socket  # http.client would take as long to import as the rest of a turn
 
-    config = tomllib.loads((HOME / "config.toml").read_text())
-    base = urllib.parse.urlsplit(config["model_providers"]["stub"]["base_url"])
-    connection = http.client.HTTPConnection(str(base.hostname), base.port, timeout=60)
-    connection.request(method, base.path + path, json.dumps(document), {"Content-Type": "application/json"})
-    response = connection.getresponse()
-    return response.status, response.read()
+    base = (HOME / "config.toml").read_text().partition('base_url = "http://')[2].partition('"')[0]
+    place, _, prefix = base.partition("/")
+    host, _, port = place.rpartition(":")
+    body = json.dumps(document).encode()
+    head = f"POST /{prefix}{path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    connection = _socket.socket()
+    connection.settimeout(60)
+    connection.connect((host, int(port)))
+    connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    connection.close()
+    status, _, content = answer.partition(b"\r\n\r\n")
+    return int(status.partition(b" ")[2][:3]), content
 
 
 def end() -> int:
@@ -314,12 +316,14 @@ def end() -> int:
 
 def notify() -> None:
     """Start the program that a user's settings name for the end of a turn."""
-    import subprocess
-    import tomllib
-
     config = HOME / "config.toml"
-    if program := tomllib.loads(config.read_text()).get("notify") if config.exists() else None:
-        subprocess.run(program, check=False)
+    settings = config.read_text() if config.exists() else ""
+    if "notify" in settings:
+        import subprocess
+        import tomllib
+
+        if program := tomllib.loads(settings).get("notify"):
+            subprocess.run(program, check=False)
 
 
 def leave_orphan() -> None:
