@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.reference.server_env import created, replied
+from tests.reference.commanded import created, replied
 from turngate_reference.data_dir import DataDir
 from turngate_reference.server.app import Server, ServerSettings
 

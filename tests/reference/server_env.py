@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec.structs import replace
 
 from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
+from tests.reference.commanded import created, replied
 from turngate_reference.data_dir import DataDir
 from turngate_reference.server.app import Server, ServerSettings
-from turngate_reference.server.orchestrator.commands import Commands
-from turngate_reference.server.requests import ContinueRequest, IdempotencyKey, ReplyRequest, RunRequest
+from turngate_reference.server.requests import ContinueRequest, IdempotencyKey
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.events import StateEvent
 from turngate_reference.server.store.runs import Accepted, Run, StoredQuestion
@@ -39,22 +39,6 @@ ASK = json.dumps(
 def final(**data: Any) -> str:
     """Return the envelope that ends a run."""
     return json.dumps({"outcome": "final", "final_data": data})
-
-
-class Commanded(Protocol):
-    """A server that takes commands."""
-
-    commands: Commands
-
-
-def created(server: Commanded, body: dict[str, Any], key: str | None = None) -> Accepted:
-    """Create a run as the edge of the web does; return the answer."""
-    return server.commands.create(RunRequest.of(body), IdempotencyKey.of(key, body))
-
-
-def replied(server: Commanded, run_id: str, body: dict[str, Any], key: str | None = None) -> Accepted:
-    """Reply to a question as the edge of the web does; return the answer."""
-    return server.commands.reply(run_id, ReplyRequest.of(body), IdempotencyKey.of(key, body))
 
 
 @dataclass

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, handle_in
-from tests.reference.server_env import ASK, ServerEnv, created, final, replied
+from tests.reference.commanded import created, replied
+from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.argv.trust import Trust
 from turngate.contract.engine_contract import Deviation
 from turngate.contract.launch import FileMark, Guards

@@ -50,9 +50,9 @@ def process_request(
 
     >>> from pathlib import Path
     >>> turn = turngate.first_turn(turngate.load_contract("codex", "0.169.0"), "Paint the door", "auto")
-    >>> request = turngate.process_request(turn, Path("/opt/codex"), Path("/work"), env={"PATH": "/bin"}, timeout=60)
+    >>> request = turngate.process_request(turn, Path("/opt/codex"), Path("/project"), env={"PATH": "/bin"}, timeout=60)
     >>> request.argv[:2], request.stdin, request.env["PWD"]
-    (('/opt/codex', 'exec'), b'Paint the door', '/work')
+    (('/opt/codex', 'exec'), b'Paint the door', '/project')
     """
     if env is None:
         env = engine_environment(turn.contract, os.environ)

@@ -23,8 +23,9 @@ from turngate import MachineError
 from turngate.process import TAG
 from turngate.process.launch import launch, refuse_in_critical
 from turngate.sanitize import last_lines
-from turngate_reference.server.output_schema import worker
+from turngate_reference.server.output_schema import OUT_OF_MEMORY
 
+WORKER = "turngate_reference.server.output_schema.worker"  # not imported here: jsonschema takes long to import
 # of CPU: a schema is checked while its caller waits; the result of a turn is worth more time
 SCHEMA_SECONDS, DATA_SECONDS = 1.0, 5.0
 MEMORY = 512 * 2**20
@@ -103,7 +104,7 @@ class SchemaChecker:
     def _started(self) -> Iterator[subprocess.Popen[bytes]]:
         """Start a fresh interpreter in its own process group, without descriptors of ours; it is gone afterwards."""
         limits = str(self._cpu_seconds), str(self._memory)
-        argv = (sys.executable, "-P", "-X", "utf8", "-m", worker.__name__, *limits)
+        argv = (sys.executable, "-P", "-X", "utf8", "-m", WORKER, *limits)
         env = {name: os.environ[name] for name in _PASSED if name in os.environ}
         env["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, sys.path))
         with self._lock:
@@ -127,7 +128,7 @@ class SchemaChecker:
             return ChecksBusyError("the server is stopping")
         if code == -signal.SIGPROF:
             return _too_costly(f"more than {self._cpu_seconds:g} s of CPU time")
-        if code == worker.OUT_OF_MEMORY:
+        if code == OUT_OF_MEMORY:
             return _too_costly(f"more than {self._memory // 2**20} MiB of memory")
         if code < 0 and code != -signal.SIGKILL:
             return SchemaTooCostlyError(f"checking the output schema stopped: its process ended with signal {-code}")

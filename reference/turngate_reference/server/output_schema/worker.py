@@ -24,7 +24,8 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-OUT_OF_MEMORY = 3
+from turngate_reference.server.output_schema import OUT_OF_MEMORY
+
 _REFERENCES = ("$ref", "$dynamicRef")
 # keywords whose subschemas apply to the same value: a reference cycle through them would never end
 _IN_PLACE = ("not", "if", "then", "else")

@@ -11,7 +11,8 @@ import pytest
 
 from tests.patience import PATIENCE
 from tests.reference import cli_env as d
-from tests.reference.server_env import ASK, ServerEnv, final, replied
+from tests.reference.commanded import replied
+from tests.reference.server_env import ASK, ServerEnv, final
 from turngate_reference.data_dir import locked
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs

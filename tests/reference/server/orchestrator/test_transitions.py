@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.patience import PATIENCE
+from tests.reference.commanded import created, replied
 from tests.reference.server.orchestrator.modelled_server import NEEDS_PROCESS, SLOTS, TIMEOUT, ModelledServer
-from tests.reference.server_env import ASK, created, final, replied
+from tests.reference.server_env import ASK, final
 from turngate.model import Interaction
 from turngate_reference.server.orchestrator import recovery, transitions
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult, failed

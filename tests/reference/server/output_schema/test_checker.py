@@ -18,7 +18,6 @@ from turngate.errors import MachineError, UsageError
 from turngate.process import TAG
 from turngate.process.launch import critical
 from turngate_reference.server.output_schema import checker as module
-from turngate_reference.server.output_schema import worker
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaChecker, SchemaTooCostlyError
 
 STUCK = hostile.doubling(64)
@@ -159,6 +158,6 @@ def test_an_interpreter_that_can_not_run_the_worker_says_why(
     checker: SchemaChecker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error has what it wrote to standard error."""
-    monkeypatch.setattr(worker, "__name__", "turngate_reference.nowhere")
+    monkeypatch.setattr(module, "WORKER", "turngate_reference.nowhere")
     with pytest.raises(MachineError, match=r"No module named turngate_reference\.nowhere"):
         checker.schema_flaw({})
