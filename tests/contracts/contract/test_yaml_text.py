@@ -126,16 +126,32 @@ def test_any_text_is_a_document_or_a_contract_error(text: str) -> None:
         ("a: !!int x\n", "f:1:4: $.a", "not an integer"),
         ("a: " + "9" * 5000, "f:1:4: $.a", "not an integer"),
         ("a: &a [*a]\n", "f", "alias"),
-        (BOMB, "f:1:34: $.a4[3][3][8][8][8]", "more than 50000 values"),
-        (f"a: &a {'x' * 100_000}\nb: [{'*a, ' * 50}]\n", "f:1:4: $.b[40]", "more than 4194304 characters"),
-        ("a: 1\n#" + "x" * 300_000, "f:2:262140", "longer than 256 KiB"),
-        ("[" * 100_000, "f", "nested too deeply"),
         ("a: \0\n", "f", "not allowed"),
         ("a: \udcff\n", "f", ""),
     ],
 )
 def test_broken_yaml_is_reported_with_its_place(text: str, place: str, message: str) -> None:
     """A syntax error, a duplicate key or an unsupported construct is reported with file, line and column."""
+    assert_refused(text, place, message)
+
+
+@pytest.mark.long
+@each(
+    "text, place, message",
+    [
+        (BOMB, "f:1:34: $.a4[3][3][8][8][8]", "more than 50000 values"),
+        (f"a: &a {'x' * 100_000}\nb: [{'*a, ' * 50}]\n", "f:1:4: $.b[40]", "more than 4194304 characters"),
+        ("a: 1\n#" + "x" * 300_000, "f:2:262140", "longer than 256 KiB"),
+        ("[" * 100_000, "f", "nested too deeply"),
+    ],
+)
+def test_yaml_of_a_hostile_size_is_reported_with_its_place(text: str, place: str, message: str) -> None:
+    """Aliases that multiply, a long text and deep nesting are refused the same way."""
+    assert_refused(text, place, message)
+
+
+def assert_refused(text: str, place: str, message: str) -> None:
+    """Assert that a text is refused at a place, with a message and a hint."""
     with pytest.raises(ContractError) as raised:
         parse(text, "f")
     assert str(raised.value).startswith(f"{place}: ")

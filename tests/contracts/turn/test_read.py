@@ -1,5 +1,6 @@
 import json
 import tracemalloc
+from functools import cache
 
 import pytest
 from msgspec.structs import replace
@@ -27,6 +28,7 @@ from turngate.contract.launch import Stream
 from turngate.model import Ended, EngineSessionHandle, Mode, Outcome, Repair, Reported
 from turngate.turn.framing import MAX_LOOKS
 from turngate.turn.read import MAX_REPORT, MAX_REPORTED, NO_ANSWER, TurnReader, read_turn
+from turngate_probes.harness.observations import Turn
 from turngate_probes.record.replay import replay
 from turngate_probes.releases import recorded_releases
 
@@ -176,14 +178,20 @@ def test_turn_without_answer_is_an_error() -> None:
 @each("engine", NEWEST)
 def test_a_blank_answer_is_none(engine: str, blank: str, mode: Mode) -> None:
     """Every engine's recorded turns, first and resumed, fail if their text is blank; the session is intact."""
-    contract = load.contract(engine).at(recorded_releases.newest(engine))
-    turns = replay(contract).turns
+    contract, turns = recorded(engine)
     for turn in (turns["main/first"], turns["main/again"]):
         streams = (blanked(turn.stdout, turn.scripted, blank), blanked(turn.stderr, turn.scripted, blank))
         assert streams != (turn.stdout, turn.stderr)
         reading = read_turn(contract, mode, *streams, 0, turn_index=turn.turn_index, resumed=turn.resumed)
         assert why(reading).startswith(SILENT), turn.name
         assert (reading.final_text, reading.session) == (None, turn.reading.session)
+
+
+@cache
+def recorded(engine: str) -> tuple[EngineContract, dict[str, Turn]]:
+    """Return the contract of an engine's newest recorded release, and its turns."""
+    contract = load.contract(engine).at(recorded_releases.newest(engine))
+    return contract, replay(contract).turns
 
 
 def blanked(stream: bytes, text: str, blank: str) -> bytes:
