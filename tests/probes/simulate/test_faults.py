@@ -8,7 +8,7 @@ import pytest
 from tests.tables import each
 from turngate_probes.simulate.faults import NONE, Faults, Play, for_turn, listed, parsed
 
-PAGE = Path(__file__).parents[3] / "docs/test-your-orchestrator.md"
+PAGE = Path(__file__).parents[3] / "docs/simulated-engines.md"
 
 
 def test_words_name_faults() -> None:
