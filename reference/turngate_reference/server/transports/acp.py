@@ -112,7 +112,9 @@ class AcpTransport(RpcTransport):
         answers = {name: sent(_chosen(option)) for name, option in named.items()}
         grants = [name for name, option in named.items() if option.kind == once.allow]
         title = str(call.get("title") or "")
-        return await self.permission(title, answers, grants, call, _SHOWN) or sent(_CANCELLED)
+        # a title may be the path of a file alone
+        tool = f"{call.get('kind') or ''} {title}".strip()
+        return await self.permission(title, answers, grants, call, _SHOWN, tool) or sent(_CANCELLED)
 
     async def _choose(self, session: Message, category: str, value: str) -> bool:
         """Set an option that the session offers; the answer must confirm it. False: it offers none."""

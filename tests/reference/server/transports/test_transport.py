@@ -18,7 +18,7 @@ CHOICES = {
     "stream_json": (("allow", "deny"), ("allow", "deny")),
     "json_commands": (("allow", "deny"), ("allow", "deny")),
 }
-# the names of tools; ACP has only titles
+# the names of tools; ACP has kinds and titles
 TOOLS = {"app_server": "commandExecution", "stream_json": "Write", "json_commands": "write"}
 REFUSALS = {"acp": "cancelled", "app_server": "error", "stream_json": "deny", "json_commands": "cancelled"}
 
@@ -38,7 +38,7 @@ def test_a_request_is_surfaced_and_decided(stage: Stage, transport: str) -> None
         ended = received.until(TurnEnded)
         assert ended.final_text == result
         assert ended.declined is (option == options[1])
-        tool = TOOLS.get(transport, asked.prompt.removeprefix("Allow this action? "))
+        tool = TOOLS.get(transport, f"{asked.context.get('kind')} {asked.context.get('title')}")
         denied = {event for event in received.past if isinstance(event, Reported)}
         assert denied == ({Reported("denied", tool)} if ended.declined else set())
     assert stage.answers() == list(words)
