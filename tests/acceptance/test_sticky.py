@@ -43,8 +43,8 @@ class Kept:
     host: ProcessHost
     reported: "queue.SimpleQueue[ProcessEvent]" = field(default_factory=queue.SimpleQueue)
 
-    def open(self, mode: Mode) -> Opened:
-        """Start the process, and wait until it is ready."""
+    def open(self, mode: Mode, model: str | None = None) -> Opened:
+        """Start the process, and wait until it is ready; without a `model`, as a probe's turns ask for one."""
         request = OpenRequest(
             executable=self.executable,
             contract=self.contract,
@@ -53,7 +53,7 @@ class Kept:
             mode=mode,
             tag=uuid.uuid4().hex,
             traces=self.box.root / "traces",
-            model=self.contract.hermetic.model,
+            model=model or self.contract.asked_model,
         )
         self.host.open("run", request, self.reported.put)
         return self.until(Opened)
@@ -109,7 +109,7 @@ def _kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
 def test_three_turns_run_in_one_process_and_share_their_context(kept: Kept) -> None:
     """The third turn's request has the first turn's mark and the chosen model, and the process is the same."""
     backend, mark = kept.box.backend, new_nonce()
-    opened = kept.open(Mode.INTERACTIVE)
+    opened = kept.open(Mode.INTERACTIVE, kept.contract.hermetic.model)
     for number, prompt in enumerate((f"Remember {mark}", "And now?", "--yolo")):
         backend.script(StubRule(Text(f"answer {number}")))
         before = len(backend.exchanges())
