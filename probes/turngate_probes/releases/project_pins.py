@@ -61,7 +61,7 @@ _COMMAND = (
     r"|(?P<OP> ?[=<>~!]=?=? ?[^\s\"'`;&|()<>\\]+))?"
     rf"|(?<![\w-])(?:{_INSTALLERS})(?= )[^\n;&|#]*?[\s\"':#.]TOOL(?![\w./-])(?:(?:@| +)(?P<INST>\d[\w.+-]*))?"
 )
-_ADDRESS = r"(?<![\w-])NAME(?![\w-])[^\s\"'`|;,]*"
+_ADDRESS = r"(?<![\w-])NAME(?![\w-])[^\s\"'`|;,)\]}>]*"
 _EXACT = re.compile(r"(?:={1,3}|v)? *(\d+\.\d+\.\d+(?:[-+][0-9A-Za-z.+-]+)?)")
 _COMMENT = re.compile(r"(?m)^[ \t]*#.*$")
 _SET = re.compile(r"\s*(ARG|ENV)\s+(.*)", re.IGNORECASE)

@@ -25,7 +25,8 @@ _LONGEST = 2**20
 _SHIM = re.compile(rb"""exec ["']?[^\s"']*?\b(asdf|nodenv|pyenv)["']? exec """)
 _PLUGIN = re.compile(rb"(?m)^# asdf-plugin: (\S+)")
 _BINARIES = {"mise": "mise", "rtx": "mise", "volta-shim": "volta"}
-_RUNTIMES = frozenset({"node", "nodejs", "python"})
+_NODE = frozenset({"node", "nodejs"})
+_RUNTIMES = _NODE | {"python"}
 _MISE = (
     "mise.local.toml",
     "mise.toml",
@@ -37,9 +38,11 @@ _MISE = (
     ".config/mise/config.toml",
     ".tool-versions",
 )
+# of other managers, read by mise and asdf only if the user says so
+_OF_OTHERS = {".nvmrc": _NODE, ".node-version": _NODE, ".python-version": frozenset({"python"})}
 _PINNED_IN = {
-    "mise": _MISE,
-    "asdf": (".tool-versions",),
+    "mise": (*_MISE, *_OF_OTHERS),
+    "asdf": (".tool-versions", *_OF_OTHERS),
     "nodenv": (".node-version",),
     "pyenv": (".python-version",),
 }
@@ -133,7 +136,7 @@ def _pins(manager: str, root: Path, folder: Path, wanted: frozenset[str]) -> Ite
                 yield _Pin(tool, spec, f"${variable}")
     for place in (folder, *folder.parents):
         for name in _PINNED_IN[manager]:
-            yield from _in_file(place / name, wanted)
+            yield from _in_file(place / name, wanted, unsure=manager in ("mise", "asdf") and name in _OF_OTHERS)
     for file in _of_user(manager, root):
         yield from _in_file(file, wanted)
 
@@ -150,8 +153,11 @@ def _of_user(manager: str, root: Path) -> Iterator[Path]:
         yield root / "version"
 
 
-def _in_file(file: Path, wanted: frozenset[str]) -> Iterator[_Pin]:
-    """Yield the tools that a file pins; one with a version alone pins the only tool that is wanted."""
+def _in_file(file: Path, wanted: frozenset[str], *, unsure: bool = False) -> Iterator[_Pin]:
+    """Yield the tools that a file pins; one with a version alone pins a runtime.
+
+    `unsure` says that nobody knows whether the manager reads the file.
+    """
     try:
         text = read_regular(file, _LONGEST).decode("utf-8", "replace")
     except (OSError, ValueError):
@@ -164,7 +170,9 @@ def _in_file(file: Path, wanted: frozenset[str]) -> Iterator[_Pin]:
         if file.name == ".tool-versions" and len(words) > 1:
             yield _Pin(_tool(words[0]), words[1], f"{file}:{number}")
         elif file.name != ".tool-versions" and words:
-            yield _Pin(min(wanted), words[0], f"{file}:{number}")
+            if runtimes := _RUNTIMES & wanted & _OF_OTHERS.get(file.name, wanted):
+                spec = f"{words[0]}, if it reads such files" if unsure else words[0]
+                yield _Pin(min(runtimes), spec, f"{file}:{number}")
             return
 
 

@@ -62,6 +62,23 @@ def test_a_choice_of_mise_is_read_in_its_spellings(
     assert read(manager, tmp_path) == version
 
 
+@pytest.mark.parametrize("kind", ["mise", "asdf"])
+def test_a_file_that_the_manager_may_read_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Where the runtime decides, a file of another manager may count; the engine's own pin decides alone."""
+    manager = VersionManager(kind, tmp_path / "managed")
+    monkeypatch.setenv("HOME", str(manager.home))
+    manager.choose("0.169.0")
+    (tmp_path / ".node-version").write_text("20.1.0\n")
+    choice = chosen(kind, manager.shim, CODEX, tmp_path)
+    assert choice
+    if kind == "mise":
+        assert choice.version == "0.169.0"
+    else:
+        assert (choice.version, "`nodejs 20.1.0, if it reads such files`" in choice.problem) == (None, True)
+
+
 @each("kind, variable, value", [("asdf", "ASDF_NODEJS_VERSION", "20.1.0"), ("nodenv", "NODENV_VERSION", "20.1.0")])
 def test_a_variable_of_the_user_counts_before_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, variable: str, value: str

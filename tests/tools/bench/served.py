@@ -56,6 +56,7 @@ def make_home(folder: Path) -> dict[str, str]:
     engine = folder / "bin" / "codex"
     engine.write_text(ENGINE)
     engine.chmod(0o755)
+    engine.with_name("package.json").write_text('{"name": "@openai/codex", "version": "0.169.0"}')
     (folder / ".codex" / "sessions" / "2026" / "01" / "01").mkdir(parents=True)
     path = f"{folder / 'bin'}:{os.environ['PATH']}"
     return os.environ | {"HOME": str(folder), "PATH": path, "TURNGATE_CACHE_DIR": str(folder / "cache")}
