@@ -1,16 +1,25 @@
 """Checks of what tool calls, a user's settings, a stranger's repository and marks in prompts bring about."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+
+from msgspec.structs import replace
 
 from turngate import EngineContract
 from turngate.contract.clauses import Reason
-from turngate.contract.home_and_workspace import ApprovalSetting, Redirect
+from turngate.contract.home_and_workspace import ApprovalSetting, Redirect, ToolUse
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.checks import SkippedError, check, fail_if, how_it_ended, passed, went_well
 from turngate_probes.clauses.stream import RESUMABLE
 from turngate_probes.harness.observations import NotObservedError, Observations, Turn
-from turngate_probes.harness.settings_cases import MODES, calls, control_of, groups
+from turngate_probes.harness.settings_cases import (
+    MODES,
+    asks_for_another_model,
+    calls,
+    control_of,
+    groups,
+    under_asked_model,
+)
 from turngate_probes.journal.tool_access import reported
 
 _EFFECTS = {"tool_call": "writes", "command_call": "runs"}
@@ -44,10 +53,12 @@ def tool_call(observed: Observations) -> Finding:
         nothing = f"{tool.name} had no effect in mode auto either, so that nothing is shown"
         raise NotObservedError(nothing, Reason.CONTRACT)
     what = f"{tool.name} had no effect, and in mode auto it had"
-    return passed(what + _under_asked_model(observed), *turns, control)
+    first = observed.turns.get(ASKED[0])
+    under_asked = "" if first is None or first.acted is None else _under_asked_model(observed, made=first.called)
+    return passed(what + under_asked, *turns, control)
 
 
-@check("interactive.settings-cannot-widen", "own-settings", blames=RESUMABLE)
+@check("interactive.settings-cannot-widen", "own-settings", "asked-model", blames=RESUMABLE)
 def settings_cannot_widen(observed: Observations) -> Finding:
     """No call took effect in an interactive turn, and in the control runs the settings let it."""
     settings = observed.contract.approval_settings
@@ -68,14 +79,26 @@ def settings_cannot_widen(observed: Observations) -> Finding:
         if turn is not None:
             what = f"{tools[call].name} took effect without a question, by {_named(step, settings)}"
             fail_if(turn.acted, what, turn, symptom=effect_of(call))
+    asked = groups(settings) if asks_for_another_model(observed.contract) else {}
+    for name, together in asked.items():
+        turn = observed.turns.get(f"own-settings/{under_asked_model(name)}")
+        if turn is not None and (turn.acted or turn.written):
+            call = next(iter(calls(observed.contract, together))) if turn.acted else turn.written[0]
+            by = f"by {_named(f'{name}-', settings)}, under {observed.contract.hermetic.model}"
+            fail_if(call, f"{tools[call].name} took effect without a question, {by}", turn, symptom=effect_of(call))
     turns = []
-    for turn in (observed.turn(f"own-settings/{step}") for step in steps):
+    for turn in (observed.turn(f"own-settings/{step}") for step in (*steps, *map(under_asked_model, asked))):
         if not turn.called:
             raise NotObservedError(f"in {turn.name} the model was not asked, so it could call nothing", by_engine=True)
         turns.append(turn)
     controls = [observed.turn(f"own-settings/{control_of(setting)}") for setting in settings]
     took = [bool(turn.acted) for turn in controls]
-    return _shown("nothing took effect with", settings, took, (*turns, *controls))
+    shown = _shown("nothing took effect with", settings, took, (*turns, *controls))
+    if not asked:
+        return shown
+    grouped = zip(turns[len(steps) :], asked.values(), strict=True)
+    made = all(_made(turn, calls(observed.contract, together).values()) for turn, together in grouped)
+    return replace(shown, detail=shown.detail + _under_asked_model(observed, made=made))
 
 
 @check("workspace.cannot-redirect", "workspace", blames=RESUMABLE)
@@ -117,13 +140,17 @@ def reads_no_file(observed: Observations) -> Finding:
     return passed("refused: the marks with which it sends a file to the model", *turns, control)
 
 
-def _under_asked_model(observed: Observations) -> str:
-    """Say whether the same was shown under a model that turns ask for, if this is another one than that of the rest."""
-    first, again, auto = map(observed.turns.get, (*ASKED, "asked-model/auto"))
-    if first is None or first.acted is None:
-        return ""
+def _under_asked_model(observed: Observations, *, made: bool) -> str:
+    """Say whether the same holds under the model that turns ask for, in which the calls were made or not."""
+    again, auto = map(observed.turns.get, (ASKED[1], "asked-model/auto"))
     acted = (auto is not None and auto.acted) or (again is not None and again.written)
-    return f"; under {observed.contract.hermetic.model} {'too' if acted and first.called else 'unproven'}"
+    return f"; under {observed.contract.hermetic.model} {'too' if acted and made else 'unproven'}"
+
+
+def _made(turn: Turn, tools: Collection[ToolUse]) -> bool:
+    """Return whether the model called each of the tools in a turn."""
+    made = [request.reply for request in turn.watched if request.is_call]
+    return len(made) >= len(tools) and {f"tool_call {tool.name}" for tool in tools} <= {*made}
 
 
 def check_machine(message: str, contract: EngineContract) -> None:

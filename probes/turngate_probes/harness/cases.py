@@ -209,7 +209,7 @@ def _asked_model(driver: EngineDriver) -> None:
     options = hermetic.effort.options if hermetic.effort else ()
     asked = replace(ask(ASK), model=hermetic.model, options=options)
     again = replace(ask(FINAL, turn_index=2), model=hermetic.model, options=options)
-    tool = hermetic.tool_call if hermetic.default_model else None
+    tool = hermetic.tool_call if settings_cases.asks_for_another_model(driver.contract) else None
     if tool:
         asked = replace(asked, tool=tool, patience=TOOL_PATIENCE)
         writes = driver.contract.artifacts is not None
@@ -223,8 +223,8 @@ def _asked_model(driver: EngineDriver) -> None:
 
 def _asked_model_turns(contract: EngineContract) -> int:
     hermetic, turns = contract.hermetic, 2 if contract.launch.model else 0
-    has_control = hermetic.default_model and hermetic.tool_call and contract.artifacts is None
-    return turns + bool(turns and has_control)
+    calls = settings_cases.asks_for_another_model(contract) and hermetic.tool_call is not None
+    return turns + (calls and contract.artifacts is None)
 
 
 def _flag_prompts(driver: EngineDriver) -> None:

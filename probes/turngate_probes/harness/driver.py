@@ -264,16 +264,16 @@ class ScriptedSummary(Struct, frozen=True):
 class Ask(Struct, frozen=True):
     """The input of a turn: the prompt, the nonce in it, and the model's reply.
 
-    `via` forces the prompt's channel; `patience` is the turn's deadline in seconds after its first request, and `hangs`
-    says that the contract declares that the turn misses it. The model asks for `tool` before it replies; `offline` says
-    that the turn can't reach its model, and is stopped once it has tried to reach `vendor`, or a stranger; `signal` is
-    sent to the engine's process group at its `moment`: at the first request with the prompt, when a tool call reads
-    HELD, or at the terminal event. `options` are a caller's, besides those of every turn. The engine may write below
-    `artifacts`; then the model makes the `writes`, one after the other, before it replies. The model also makes the
-    `ongoing` calls before it replies, and `calls`, each once. `instructions` is the text of the workspace's instruction
-    file, `model` the one to ask for. `users` are the settings in the user's home. `slow_pipe`: the output is read
-    slowly and from a pipe, also where the contract has it read from a file. Where the engine asks for one, the model
-    gives the `summary`.
+    `via` forces the prompt's channel; `patience` is the turn's deadline in seconds after its first request, and
+    `hangs` says that the contract declares that the turn misses it. The model asks for `tool` before it replies;
+    `offline` says that the turn can't reach its model, and is stopped once it has tried to reach `vendor`, or a
+    stranger; `signal` is sent to the engine's process group at its `moment`: at the first request with the prompt,
+    when a tool call reads HELD, or at the terminal event. `options` are a caller's, besides those of every turn. The
+    engine may write below `artifacts`; then the model makes the `writes`, one after the other and after `tool`, before
+    it replies. The model also makes the `ongoing` calls before it replies, and `calls`, each once. `instructions` is
+    the text of the workspace's instruction file, `model` the one to ask for. `users` are the settings in the user's
+    home. `slow_pipe`: the output is read slowly and from a pipe, also where the contract has it read from a file.
+    Where the engine asks for one, the model gives the `summary`.
     """
 
     prompt: str
@@ -566,7 +566,11 @@ class EngineDriver(Struct, frozen=True):
         """Let the model make the calls of a turn, and then reply."""
         direct = ask.model is not None
         called = [StubRule(self.call_of(ask.tool, direct=direct), after_tool_result=False)] if ask.tool else []
-        called += [StubRule(write.call, offers_tools=True, times=1) for write in ask.writes]
+        # after a tool's result it is the conversation that goes on, whether or not tools are offered
+        goes_on, offered = (True, None) if ask.tool else (None, True)
+        called += [
+            StubRule(write.call, after_tool_result=goes_on, offers_tools=offered, times=1) for write in ask.writes
+        ]
         called += [self._rule_of(call, ask.nonce) for call in ask.ongoing]
         called += [StubRule(call, ask.nonce, offers_tools=True, times=1) for call in ask.calls]
         called += [ask.summary.rule] if ask.summary else []

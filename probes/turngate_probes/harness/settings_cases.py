@@ -19,7 +19,7 @@ from turngate import EngineContract, Mode, RefusedError
 from turngate.argv.build import without_guards
 from turngate.argv.file_marks import check_file_marks
 from turngate.contract.home_and_workspace import ApprovalSetting, OutputSetting, Redirect, SetupFile, ToolUse
-from turngate_probes.harness.driver import ASK, FINAL, TOOL_PATIENCE, Ask, EngineDriver, ask
+from turngate_probes.harness.driver import ASK, FINAL, TOOL_PATIENCE, Ask, EngineDriver, Write, ask
 from turngate_probes.harness.sandbox import CONTAINER_PROGRAMS, Stranger
 from turngate_probes.stub_model import StubBackend, new_nonce
 
@@ -42,7 +42,10 @@ _Entry = TypeVar("_Entry", bound=ApprovalSetting | Redirect | OutputSetting)
 
 
 def own_settings(driver: EngineDriver) -> None:
-    """Let the model ask for a write and a command where the user's settings would allow both."""
+    """Let the model ask for a write and a command where the user's settings would allow both.
+
+    Where these turns run under the release's own model, one under another model makes all calls.
+    """
     contract = driver.contract
     tools = calls(contract, contract.approval_settings)
     for name, settings in groups(contract.approval_settings).items():
@@ -51,6 +54,10 @@ def own_settings(driver: EngineDriver) -> None:
             first = inside.start(step, _asking_for(tool))
             if first.session is not None:
                 inside.resume(f"{step}-again", first.session, replace(_asking_for(tool), turn_index=2))
+        if tools and asks_for_another_model(contract):
+            step = under_asked_model(name)
+            inside = with_settings(driver, step, settings)
+            inside.start(step, _making_all_calls(inside, settings))
     for setting in contract.approval_settings if tools else ():
         step = control_of(setting)
         control = _without_guards(with_settings(driver, step, (setting,)))
@@ -61,8 +68,11 @@ def own_settings(driver: EngineDriver) -> None:
 def own_settings_turns(contract: EngineContract) -> int:
     """Return how many turns `own_settings` plans."""
     settings = contract.approval_settings
-    called = sum(len(calls(contract, together)) for together in groups(settings).values())
-    return 2 * called + bool(calls(contract, settings)) * len(settings)
+    if not calls(contract, settings):
+        return 0
+    grouped = groups(settings).values()
+    called = sum(len(calls(contract, together)) for together in grouped)
+    return 2 * called + asks_for_another_model(contract) * len(grouped) + len(settings)
 
 
 def workspace(driver: EngineDriver) -> None:
@@ -144,6 +154,16 @@ def calls(contract: EngineContract, settings: Sequence[ApprovalSetting] = ()) ->
     return {name: tool for name, tool in (named | own).items() if tool is not None}
 
 
+def asks_for_another_model(contract: EngineContract) -> bool:
+    """Whether turns run under the release's own model, so that some ask for one that it doesn't know."""
+    return bool(contract.hermetic.default_model and contract.launch.model)
+
+
+def under_asked_model(name: str) -> str:
+    """Return the step of the turn with these settings that asks for the contract's model."""
+    return f"{name}-asked-model"
+
+
 def control_of(entry: ApprovalSetting | Redirect) -> str:
     """Return the step of an entry's control run."""
     return f"control-{entry.name}"
@@ -161,6 +181,14 @@ def with_settings(driver: EngineDriver, name: str, settings: Sequence[ApprovalSe
 
 def _asking_for(tool: ToolUse | None) -> Ask:
     return replace(ask(FINAL), tool=tool, patience=TOOL_PATIENCE)
+
+
+def _making_all_calls(driver: EngineDriver, settings: Sequence[ApprovalSetting]) -> Ask:
+    """Return a turn that asks for the contract's model, which makes all calls, one after the other."""
+    contract, work = driver.contract, driver.sandbox.work
+    (_, first), *others = calls(contract, settings).items()
+    writes = tuple(Write(call, driver.call_of(tool, direct=True), work / tool.creates_file) for call, tool in others)
+    return replace(_asking_for(first), model=contract.hermetic.model, writes=writes)
 
 
 @contextmanager

@@ -263,7 +263,8 @@ def _models(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
             continue
         own = f"{models.own or 'unknown'}, which it takes by itself; that depends on {models.depends_on}"
         parts = [own] if models.depends_on else []
-        parts += [f"{models.asked}, which turns ask for"] if models.asked else []
+        why = "" if models.depends_on else ", because the contract names none that it takes by itself"
+        parts += [f"{models.asked}, which turns ask for{why}"] if models.asked else []
         yield 0, Text(visible(f"{release.release} was tested with {'; and with '.join(parts)}"))
 
 

@@ -37,14 +37,17 @@ ASKED = [
 VISITED = [f"{mode}-{group}-{step}" for mode in Mode for group in ("offline", "all") for step in ("first", "again")]
 
 
-def called(name: str, *, acted: bool = False, **more: Any) -> Turn:
-    """Return a turn in which the model asked for a tool."""
-    return t.turn(name, acted=acted, requests=(t.exchange(t.nonce(name), reply="tool_call run"),), **more)
+def called(name: str, *, acted: bool = False, calls: int = 1, **more: Any) -> Turn:
+    """Return a turn in which the model called so many tools."""
+    tools = (HERMETIC.tool_call.name if HERMETIC.tool_call else "", "run", "mine_act")[:calls]
+    requests = tuple(t.exchange(t.nonce(name), reply=f"tool_call {tool}") for tool in tools)
+    return t.turn(name, acted=acted, requests=requests, **more)
 
 
 def widened(*acting: str, controls: tuple[str, ...] = ("trust", "mode"), without: str = "") -> list[Turn]:
     """Return the turns of the case; in those of `acting` the call took effect, and `controls` name what works."""
     turns = [called(f"own-settings/{step}", acted=step in acting) for step in ASKED if step != without]
+    turns += [called(f"own-settings/{group}-asked-model", calls=2) for group in ("all", "mode")]
     return [*turns, *(called(f"own-settings/control-{name}", acted=name in controls) for name in ("trust", "mode"))]
 
 
@@ -142,7 +145,7 @@ def test_settings_without_effect_pass_where_the_control_runs_show_one() -> None:
     """What a control run does not show is named as unproven."""
     assert t.check(WIDEN, *widened(), contract=CONTRACT).ok
     finding = t.check(WIDEN, *widened(controls=("mode",)), contract=CONTRACT)
-    assert finding.detail.endswith("; unproven: trust")
+    assert "; unproven: trust; " in finding.detail
 
 
 @pytest.mark.parametrize(
@@ -156,6 +159,34 @@ def test_a_call_that_takes_effect_fails(step: str, symptom: str) -> None:
     assert ("by mode" if step.startswith("mode") else "by trust") in finding.detail
 
 
+@pytest.mark.parametrize("call, symptom", [("tool_call", "writes"), ("command_call", "runs")])
+def test_a_call_that_takes_effect_under_an_asked_model_fails(call: str, symptom: str) -> None:
+    """The release's own model keeps to its user's settings, another one does not."""
+    done = {"acted": True} if call == "tool_call" else {"written": (call,)}
+    acting = called("own-settings/mode-asked-model", calls=2, **done)
+    turns = [*(turn for turn in widened(without="mode-command_call") if turn.name != acting.name), acting]
+    finding = t.check(WIDEN, *turns, contract=CONTRACT)
+    assert (finding.ok, finding.symptoms, finding.evidence) == (False, (symptom,), (acting.name,))
+    assert finding.detail.endswith(f"by mode, under {CONTRACT.hermetic.model}")
+
+
+@pytest.mark.parametrize("calls, control, shown", [(2, True, "too"), (1, True, "unproven"), (2, False, "unproven")])
+def test_a_pass_says_whether_it_holds_under_an_asked_model(calls: int, *, control: bool, shown: str) -> None:
+    """It does if that model made all calls, and one took effect in mode auto."""
+    ends_early = called("own-settings/all-asked-model", calls=calls)
+    turns = [*(turn for turn in widened() if turn.name != ends_early.name), ends_early]
+    turns.append(called("asked-model/auto", acted=control))
+    finding = t.check(WIDEN, *turns, contract=CONTRACT)
+    assert (finding.ok, finding.detail.split("; ")[-1]) == (True, f"under {CONTRACT.hermetic.model} {shown}")
+
+
+def test_a_contract_without_a_default_model_asks_for_no_other() -> None:
+    """There, all turns ask for the contract's model."""
+    contract = replace(CONTRACT, hermetic=replace(HERMETIC, default_model=None))
+    turns = [turn for turn in widened() if not turn.name.endswith("-asked-model")]
+    assert "under" not in t.check(WIDEN, *turns, contract=contract).detail
+
+
 def test_a_tool_that_a_setting_adds_is_called_too() -> None:
     """It fails with a symptom of its own, and is called only together with the setting that adds it."""
     adds = ApprovalSetting("server", FILES, tool=ToolUse("mine_act", {}), alone=True)
@@ -163,7 +194,8 @@ def test_a_tool_that_a_setting_adds_is_called_too() -> None:
     calls = ("tool_call", "command_call", "server")
     alone = [f"own-settings/server-{call}{again}" for call in calls for again in ("", "-again")]
     control = called("own-settings/control-server", acted=True)
-    turns = [*widened(), control, *map(called, alone)]
+    under_asked = called("own-settings/server-asked-model", calls=3)
+    turns = [*widened(), control, under_asked, *map(called, alone)]
     assert t.check(WIDEN, *turns, contract=contract).detail.count("server") == 1
     turns = [*turns[:-1], called(alone[-1], acted=True)]
     assert t.check(WIDEN, *turns, contract=contract).symptoms == ("own-tool",)

@@ -27,13 +27,14 @@ def test_entries_are_grouped_by_what_hides_them() -> None:
 
 
 def test_as_many_turns_are_planned_as_are_needed() -> None:
-    """First turns and resumes for each group and call, an opening where there is no model, and the control runs."""
-    assert settings_cases.own_settings_turns(CONTRACT) == 2 * 2 + 3
+    """First turns and resumes for each group and call, one under another model, an opening, and the control runs."""
+    assert settings_cases.own_settings_turns(CONTRACT) == 2 * 2 + 2 + 3
+    without_default = replace(CONTRACT, hermetic=replace(HERMETIC, default_model=None))
+    assert settings_cases.own_settings_turns(without_default) == 2 * 2 + 3
     assert settings_cases.workspace_turns(CONTRACT) == 2 * (3 + 2 + 2) + 4
     adds = replace(SETTINGS[1], tool=ToolUse("mine_act", {}))
-    assert (
-        settings_cases.own_settings_turns(replace(CONTRACT, approval_settings=(SETTINGS[0], adds))) == 2 * (1 + 2) + 2
-    )
+    adding = replace(CONTRACT, approval_settings=(SETTINGS[0], adds))
+    assert settings_cases.own_settings_turns(adding) == 2 * (1 + 2) + 2 + 2
     silent = replace(CONTRACT, hermetic=replace(HERMETIC, tool_call=None))
     assert settings_cases.own_settings_turns(silent) == 0
     assert settings_cases.file_marks_turns(replace(CONTRACT, file_marks=())) == 2

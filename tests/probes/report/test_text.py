@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
@@ -131,6 +132,18 @@ def test_quiet_text_is_verdicts_and_problems(snapshot: SnapshotAssertion) -> Non
 def test_verbose_text_adds_caveats_turns_and_cpu(snapshot: SnapshotAssertion) -> None:
     """`--verbose` adds the details of known caveats, and wall time compared with CPU time per core."""
     assert counted(text(j.started(), *with_caveats(), j.ended(), detail=Detail.VERBOSE)) == snapshot
+
+
+def test_the_models_are_named_with_what_they_depend_on() -> None:
+    """Where the contract names no model that the release takes by itself, the report says so."""
+    planned = structs.replace(j.planned(), asked_model="stub")
+    assert "was tested with stub, which turns ask for, because the contract names none that it takes by itself" in text(
+        j.started(), planned, j.turn(), j.ended()
+    )
+    planned = structs.replace(planned, default_model="the login")
+    assert "which it takes by itself; that depends on the login; and with stub, which turns ask for\n" in text(
+        j.started(), planned, j.turn(), j.ended()
+    )
 
 
 def test_a_probe_of_nothing_says_so() -> None:
