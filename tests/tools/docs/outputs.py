@@ -71,4 +71,6 @@ def ran(command: str, folder: Path) -> str:
 
 
 def _block(command: str, output: str) -> str:
-    return f"```console\n$ {command}\n{output.rstrip()}\n```\n"
+    """Return the block with a command and its output, without the lines about progress."""
+    lines = [line for line in output.rstrip().splitlines() if not PROGRESS.match(line)]
+    return "\n".join(("```console", f"$ {command}", *lines, "```", ""))
