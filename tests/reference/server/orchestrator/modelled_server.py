@@ -117,7 +117,7 @@ class ModelledServer:
             self.dispatcher.release,
             now,
         )
-        engines: Any = type("Engines", (), {"find": staticmethod(lambda _name: ENGINE)})
+        engines: Any = type("Engines", (), {"find": staticmethod(lambda _name, _cwd: ENGINE)})
         admission, profiles = Admission(engines, SchemaChecker(1.0), data.runs, None, {}), cast(Profiles, None)
         self.turns = ModelledTurns(self.store, self.records, engines, profiles, self.kept, data_flaw, {})
         self.commands = Commands(self.store, self.records, engines, admission, self.dispatcher, self.kept)
