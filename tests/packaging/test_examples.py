@@ -53,6 +53,8 @@ WHY_NOT = {
 }
 # the tests that run or read blocks of other languages on a page
 READ_BY = {
+    ("acp-adapters.md", "js"): "tests/acceptance/test_acp_adapters.py",
+    ("acp-adapters.md", "sh"): "tests/acceptance/test_acp_adapters.py",
     ("api.md", "sh"): "tests/reference/server/test_web.py",
     ("ci.md", "yaml"): "tests/packaging/test_docs.py",
     ("ci.md", "json"): "tests/packaging/test_docs.py",

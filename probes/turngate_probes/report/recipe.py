@@ -327,8 +327,6 @@ def _limits(contract: EngineContract) -> Iterator[str]:
         if contract.guards.proof is None or channel.via == "stdin":
             tokens = _words([token.replace("{text}", "PROMPT") for token in channel.tokens])
             yield from _channel(channel, f"With the prompt as {tokens} instead, ")
-    for mark in contract.file_marks:
-        yield f"- A prompt in which {_span(mark.pattern)} matches makes the engine send the file to the model."
     uses = allowed(contract, Mode.INTERACTIVE)
     listed = "; ".join(_span(use) for use in uses) or "those above"
     yield f"- In mode interactive pass no options but {listed}: others can let it act."
@@ -344,6 +342,10 @@ def _limits(contract: EngineContract) -> Iterator[str]:
                 yield f"- {note}"
     if contract.unverified:
         yield f"- Not confirmed on a real release yet: {_and([f'`{section}`' for section in contract.unverified])}."
+    if contract.file_marks:
+        yield "If one of these patterns matches in a prompt, the engine sends the file at `path` to the model:"
+        # in a block, since Markdown takes `<!` in a line for HTML
+        yield "\n".join(("```text", *(mark.pattern for mark in contract.file_marks), "```"))
 
 
 def _channel(channel: PromptChannel, begin: str) -> Iterator[str]:
