@@ -19,6 +19,7 @@ from turngate_probes.releases.engine_names import tool_names
 
 MOST_BYTES = 32 * 2**20  # lock files can be long
 MOST_FILES = 50_000
+_LONGEST_TEXT = 2**20  # a file that people write is short, and its patterns take longer
 _LONGEST = 100
 # of others, or made by tools
 _NOT_SEARCHED = frozenset({".git", "node_modules", "site-packages", "__pycache__", ".venv", "venv", ".tox", ".nox"})
@@ -26,7 +27,7 @@ _BELOW = (".config/mise.toml", ".config/mise/config.toml", ".mise/config.toml", 
 _DOCKERFILE = r"(?:.*\.)?(?:Dockerfile|Containerfile)(?:\..*)?"
 _SPEC = r"[^\s\"',:;()\[\]{}]+"
 _REQUIREMENT = r"(?![\w.-])(?:\[[\w,. -]*\])? *(?P<REQ>(?:[=<>~!]=?=? *[^\s;#,\"')\\]+ *,? *)*)"
-_VALUE = r"\"?NAME\"? *= *(?:\{[^}\n]*?version *= *)?[\"'](?P<VAL>[^\"'\n]*)[\"']"
+_VALUE = r"\"?NAME\"? *= *(?:\{[^}\n]{0,200}?version *= *)?[\"'](?P<VAL>[^\"'\n]*)[\"']"
 # by path, how a file says which release it is; NAME is a package of the engine, TOOL also its name as a tool
 _LOCKS = {
     r"package-lock\.json|npm-shrinkwrap\.json": rf'"(?:node_modules/)?NAME": ?\{{\s*"version": ?"(?P<SPEC>{_SPEC})',
@@ -44,7 +45,7 @@ _MANIFESTS = {
 _OTHERS = {
     r"(?:requirements|constraints).*\.txt|requirements/.*\.(?:txt|in)": rf"(?m:^NAME{_REQUIREMENT})",
     r"\.?mise(?:\.[\w.-]+)?\.toml|\.?mise/config\.toml|\.?mise/conf\.d/.*\.toml": (
-        r"(?m:^\"?(?:\w+:)?TOOL\"? *= *)(?:\{[^}\n]*?version *= *)?[\"'](?P<VAL>[^\"'\n]*)[\"']"
+        r"(?m:^\"?(?:\w+:)?TOOL\"? *= *)(?:\{[^}\n]{0,200}?version *= *)?[\"'](?P<VAL>[^\"'\n]*)[\"']"
     ),
     r"\.tool-versions": r"(?m:^(?:\w+:)?TOOL[ \t]+)(?P<VAL>\S+)",
     r"devbox\.json": r'"TOOL(?:@(?P<VAL>[^"]*))?"(?:\s*:\s*"(?P<SPEC>[^"]*)")?',
@@ -53,13 +54,14 @@ _OTHERS = {
     rf"{_DOCKERFILE}|.*\.(?:sh|bash|zsh|mk|tf|hcl)|\.?(?:devcontainer|mcp)\.json|\.envrc|setup\.py|tox\.ini|noxfile\.py|"
     r"(?:GNU)?Makefile|Justfile|Taskfile|Jenkinsfile|Brewfile|Vagrantfile|Procfile|Earthfile": "",
 }
+_KNOWN = re.compile(rf"(?:.*/)?(?:{'|'.join((*_LOCKS, *_MANIFESTS, *_OTHERS))})", re.IGNORECASE)
 # how a command names a release, in any of these files
 _INSTALLERS = "brew|cask|nix|nix-env|nix-shell|apk|apt|apt-get|dnf|pacman|mise|asdf|volta|devbox"
 _COMMAND = (
     r"(?<![\w@.-])(?<!\w/)NAME(?![\w-])(?:\[[\w,-]*\])?"
-    r"(?:@(?P<AT>(?:\$\{\{[^}]*\}\}|\$\{[^}]*\}|\$\([^)]*\)|[^\s\"'`,;&|()\[\]{}<>\\])*)"
+    r"(?:@(?P<AT>(?:\$\{\{[^}\n]{0,200}\}\}|\$\{[^}\n]{0,200}\}|\$\([^)\n]{0,200}\)|[^\s\"'`,;&|()\[\]{}<>\\])*)"
     r"|(?P<OP> ?[=<>~!]=?=? ?[^\s\"'`;&|()<>\\]+))?"
-    rf"|(?<![\w-])(?:{_INSTALLERS})(?= )[^\n;&|#]*?[\s\"':#.]TOOL(?![\w./-])(?:(?:@| +)(?P<INST>\d[\w.+-]*))?"
+    rf"|(?<![\w-])(?:{_INSTALLERS})(?= )[^\n;&|#]{{0,200}}?[\s\"':#.]TOOL(?![\w./-])(?:(?:@| +)(?P<INST>\d[\w.+-]*))?"
 )
 _ADDRESS = r"(?<![\w-])NAME(?![\w-])[^\s\"'`|;,)\]}>]*"
 _EXACT = re.compile(r"(?:={1,3}|v)? *(\d+\.\d+\.\d+(?:[-+][0-9A-Za-z.+-]+)?)")
@@ -87,6 +89,19 @@ class ProjectPins(Struct, frozen=True):
 
     by_engine: Mapping[str, list[ProjectPin]]
     not_searched: tuple[str, ...] = ()
+
+
+class _Named(Struct, frozen=True):
+    """An engine, and the names of its packages, of it as a tool, and of the addresses of what installs it.
+
+    `names` are all of them, in small letters.
+    """
+
+    engine: str
+    packages: frozenset[str]
+    tools: frozenset[str]
+    addresses: frozenset[str]
+    names: tuple[str, ...]
 
 
 class _File(Struct, frozen=True):
@@ -117,26 +132,38 @@ def project_pins(folder: Path, contracts: Iterable[EngineContract], *, below: bo
 
     `below` searches the folders in it, too. A range counts only if no lock file beside it or above says what it means.
     """
-    wanted = [*contracts]
-    pins: dict[str, list[ProjectPin]] = {contract.engine: [] for contract in wanted}
-    locked: dict[str, set[Path]] = {contract.engine: set() for contract in wanted}
+    wanted = [*map(_named, contracts)]
+    pins: dict[str, list[ProjectPin]] = {each.engine: [] for each in wanted}
+    locked: dict[str, set[Path]] = {each.engine: set() for each in wanted}
     ranges: list[tuple[str, Path, ProjectPin]] = []
     not_searched: list[str] = []
     for file in sorted(_known(folder, not_searched, below=below), key=lambda file: (not file.is_lock, file.path)):
         text = _text(folder / file.path, not_searched)
-        for contract in wanted:
-            for pin, is_range in _in_text(file, text, contract):
+        lower = text.lower()
+        named = [each for each in wanted if any(name in lower for name in each.names)]
+        if named and not file.is_lock and len(text) > _LONGEST_TEXT:
+            not_searched.append(f"{file.path} is longer than {_LONGEST_TEXT // 2**20} MB")
+            continue
+        for each in named:
+            for pin, is_range in _in_text(file, text, each):
                 if file.is_lock and pin.version:
-                    locked[contract.engine].add(file.path.parent)
+                    locked[each.engine].add(file.path.parent)
                 if is_range:
-                    ranges.append((contract.engine, file.path.parent, pin))
+                    ranges.append((each.engine, file.path.parent, pin))
                 else:
-                    pins[contract.engine].append(pin)
+                    pins[each.engine].append(pin)
     for engine, place, pin in ranges:
         if locked[engine].isdisjoint({place, *place.parents}):
             pins[engine].append(pin)
     ordered = {engine: sorted(found, key=lambda pin: _by_place(pin.place)) for engine, found in pins.items()}
     return ProjectPins(ordered, tuple(not_searched))
+
+
+def _named(contract: EngineContract) -> _Named:
+    packages = contract.packages
+    addresses = frozenset(contract.installed_by) - packages
+    tools = packages | tool_names(contract)
+    return _Named(contract.engine, packages, tools, addresses, tuple(name.lower() for name in tools | addresses))
 
 
 def _by_place(place: str) -> tuple[str, int]:
@@ -147,9 +174,11 @@ def _by_place(place: str) -> tuple[str, int]:
 def _known(folder: Path, not_searched: list[str], *, below: bool) -> Iterator[_File]:
     """Yield the files of known kinds, relative to the folder."""
     for path in _below(folder, not_searched) if below else _beside(folder):
+        if not _KNOWN.fullmatch(text := path.as_posix()):
+            continue
         for kinds in (_LOCKS, _MANIFESTS, _OTHERS):
             for names, pattern in kinds.items():
-                if re.fullmatch(rf"(?:.*/)?(?:{names})", path.as_posix(), re.IGNORECASE):
+                if re.fullmatch(rf"(?:.*/)?(?:{names})", text, re.IGNORECASE):
                     yield _File(path, pattern, is_lock=kinds is _LOCKS, is_manifest=kinds is _MANIFESTS)
                     break
             else:
@@ -184,15 +213,11 @@ def _below(folder: Path, not_searched: list[str]) -> Iterator[Path]:
         yield from (Path(os.path.relpath(root, folder), name) for name in names)
 
 
-def _in_text(file: _File, text: str, contract: EngineContract) -> Iterator[tuple[ProjectPin, bool]]:
+def _in_text(file: _File, text: str, engine: _Named) -> Iterator[tuple[ProjectPin, bool]]:
     """Yield what a file says of an engine, each once, with whether a lock file can say what it means."""
-    names, seen = contract.packages | tool_names(contract), set[str]()
-    addresses = {*contract.installed_by} - contract.packages
-    lower = text.lower()
-    if not any(name in lower for name in (*names, *addresses)):
-        return
+    seen = set[str]()
     for pattern in (file.pattern if file.is_lock else "|".join(filter(None, (file.pattern, _COMMAND))), _COMMAND):
-        for found in re.finditer(_filled(pattern, contract.packages, names), text, re.IGNORECASE):
+        for found in re.finditer(_filled(pattern, engine.packages, engine.tools), text, re.IGNORECASE):
             said = {kind: value for kind, value in found.groupdict().items() if value}
             spec = bounded(" ".join(next(iter(said.values()), "").split()), _LONGEST).rstrip(",")
             exact = _EXACT.fullmatch(spec)
@@ -203,8 +228,8 @@ def _in_text(file: _File, text: str, contract: EngineContract) -> Iterator[tuple
                 yield pin, is_range
         if seen or not file.is_lock:
             break
-    if addresses:
-        for found in re.finditer(_filled(_ADDRESS, addresses, addresses), text, re.IGNORECASE):
+    if engine.addresses:
+        for found in re.finditer(_filled(_ADDRESS, engine.addresses, ()), text, re.IGNORECASE):
             yield ProjectPin(None, _place(file, text, found), bounded(found[0], _LONGEST)), False
 
 
@@ -220,9 +245,13 @@ def _filled(pattern: str, packages: Iterable[str], tools: Iterable[str]) -> str:
 
 
 def _any_of(names: Iterable[str]) -> str:
-    # a PyPI package may be written with any of these signs
-    texts = (re.escape(name).replace(r"\-", "[-_.]") for name in sorted(names, key=lambda name: (-len(name), name)))
-    return f"(?:{'|'.join(texts)})" if names else "(?!)"
+    longest_first = sorted(names, key=lambda name: (-len(name), name))
+    return f"(?:{'|'.join(map(_spelled, longest_first))})" if longest_first else "(?!)"
+
+
+def _spelled(name: str) -> str:
+    """Return the pattern of a name: a PyPI package may be written with any of these signs."""
+    return re.escape(name).replace(r"\-", "[-_.]")
 
 
 def _with_values(text: str) -> str:
@@ -241,7 +270,7 @@ def _with_values(text: str) -> str:
             pairs = [_OLD_PAIR.match(sets[2])] if _OLD_PAIR.match(sets[2]) else _PAIR.finditer(sets[2])
             for pair in filter(None, pairs):
                 value = pair[2] or (everywhere.get(pair[1]) if sets[1].upper() == "ARG" else None)
-                if value:
+                if value and len(value) <= _LONGEST:  # values can be made of each other
                     (env if sets[1].upper() == "ENV" else args)[pair[1]] = value
     return "\n".join(lines)
 

@@ -201,3 +201,14 @@ def test_a_file_that_is_too_long_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "package.json").write_text(" " * 100)
     monkeypatch.setattr("turngate_probes.releases.project_pins.MOST_BYTES", 99)
     assert project_pins(tmp_path, [CODEX]).not_searched == ("package.json is longer than 0 MB",)
+
+
+def test_a_text_that_is_too_long_for_one_that_people_write_is_told(tmp_path: Path) -> None:
+    """It is not searched if it names an engine, and a value that doubles with each line ends somewhere."""
+    (tmp_path / "long.yml").write_text(" " * 2**20 + "npm i @openai/codex@0.116.0")
+    (tmp_path / "other.yml").write_text(" " * 2**21)
+    (tmp_path / "Dockerfile").write_text("ARG V=$V$V\n" * 1000 + "RUN npm i @openai/codex@$V\n")
+    searched = project_pins(tmp_path, [CODEX])
+    assert searched.not_searched == ("long.yml is longer than 1 MB",)
+    (pin,) = searched.by_engine["codex"]
+    assert (pin.version, pin.place) == (None, "Dockerfile:1001")
