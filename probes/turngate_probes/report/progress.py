@@ -44,7 +44,10 @@ Clock = Callable[[], float]
 
 
 class ProgressRow(Struct):
-    """One release so far: its state in a word, the current step, and the counts."""
+    """One release so far: its state in a word, the current step, and the counts.
+
+    `planned` grows with turns that only the release itself calls for.
+    """
 
     release: str
     planned: int
@@ -65,6 +68,7 @@ class ProgressRow(Struct):
                 self.state, self.now = "installing", event.text
             case TurnEvent():
                 self.state, self.now, self.turns = "running", f"{event.name} done", self.turns + 1
+                self.planned = max(self.planned, self.turns)
             case ClauseEvent():
                 self.state = "running"
                 self.passed += event.result is Result.PASS

@@ -77,11 +77,11 @@ def test_the_plan_says_how_long_it_waits() -> None:
 
 
 def test_a_pipe_hears_a_heartbeat_now_and_then() -> None:
-    """An event without a line of its own prints a heartbeat if nothing was printed for a while."""
+    """An event without a line of its own prints a heartbeat if nothing was printed for a while; the plan grows."""
     turns = [j.turn(step=str(number)) for number in range(8)]
-    lines = piped(j.planned(turns=8), *turns, between=HEARTBEAT / 2 + 0.1)
+    lines = piped(j.planned(turns=7), *turns, between=HEARTBEAT / 2 + 0.1)
     assert lines[1:] == [
-        f"{RELEASE}: {done} of 8 turns, 0 passed, 0 failed (main/{done - 1} done)" for done in (2, 4, 6, 8)
+        f"{RELEASE}: {done} of {max(done, 7)} turns, 0 passed, 0 failed (main/{done - 1} done)" for done in (2, 4, 6, 8)
     ]
 
 
