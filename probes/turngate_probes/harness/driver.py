@@ -74,7 +74,7 @@ Moment = Literal["request", "call", "end"]
 
 
 class TurnInterruption:
-    """Starts a clock at the first request of a turn, and signals the engine's process group as a terminal does.
+    """Starts a clock at a turn's first request for an answer to its prompt, and signals the engine as a terminal does.
 
     `give_up` is called after `patience` seconds, unless the turn is over by then. With `startup`, the seconds that the
     engine may take to its first request, it is also called if that time and then `patience` pass without a request.
@@ -103,12 +103,14 @@ class TurnInterruption:
         self._await_request()
 
     def requested(self, *, with_prompt: bool = True) -> None:
-        """Act, the first time this is called; the signal is sent at the first request for an answer to the prompt."""
+        """Act at the first request for an answer to the prompt; an engine may ask for a list of models long before."""
+        if not with_prompt:
+            return
         with self._lock:
             if self._patience is not None and not self._requested:
                 self._start_timer(self._patience, self._give_up)
             self._requested = True
-        if with_prompt and not self._is_over.is_set():
+        if not self._is_over.is_set():
             self.strike("request")
 
     def strike(self, moment: Moment) -> None:

@@ -301,7 +301,7 @@ class HeadlessCall:
     def _ask(self, messages: list[Message]) -> Answer:
         """Send requests until the model replies with text."""
         asked, faults = self.asked, self.world.faults_in(self.slots.get("turn", 1), self.prompt)
-        text = settings_effects.instructions(self.contract, self.world.cwd, auto=asked.auto)
+        text = settings_effects.instructions(self.contract, self.world.env, self.world.cwd, auto=asked.auto)
         name, more = (DEFAULT_MODEL, {}) if faults.ignores_model else (asked.model, self._effort())
         model = Model(
             self.contract,

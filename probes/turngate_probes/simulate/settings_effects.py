@@ -73,14 +73,26 @@ def files_named(contract: EngineContract, prompt: str, env: Mapping[str, str], c
     return "".join(f"\n{content}" for content in contents)
 
 
-def instructions(contract: EngineContract, cwd: str, *, auto: bool) -> str:
-    """Return the instructions in the workspace that reach the model; empty if there are none."""
+def instructions(contract: EngineContract, env: Mapping[str, str], cwd: str, *, auto: bool) -> str:
+    """Return the instructions in the workspace, and the texts of the user's settings, that reach the model."""
+    return "\n".join(filter(None, (_of_workspace(contract, cwd, auto=auto), *_of_user(contract, env, cwd))))
+
+
+def _of_workspace(contract: EngineContract, cwd: str, *, auto: bool) -> str:
     file, declared = contract.instructions, {d.clause for d in contract.deviations}
     if file is None or "instructions.reach" in declared or (Mode.AUTO if auto else Mode.INTERACTIVE) in file.left_out:
         return ""
     with suppress(OSError, ValueError):
         return Path(cwd, file.path).read_text("utf-8")
     return ""
+
+
+def _of_user(contract: EngineContract, env: Mapping[str, str], cwd: str) -> Iterator[str]:
+    """Yield what shows in a request that a setting is in force, if the contract names it in a file of the setting."""
+    for setting in contract.output_settings:
+        if setting.shows.sent and setting.env.keys() <= env.keys() and _found(setting.files, env, cwd) is not None:
+            found = (re.search(setting.shows.sent, file.content) for file in setting.files)
+            yield from (match[0] for match in found if match)
 
 
 def _is_guarded(contract: EngineContract, argv: Sequence[str], env: Mapping[str, str]) -> bool:

@@ -159,7 +159,7 @@ def test_the_workspace_s_instructions_reach_the_model_unless_something_leaves_th
     """The contract says so for a mode; a missing file has none."""
     file = InstructionFile("ACME.md", left_out={"interactive": "--safe"})
     contract = replace(FREE, instruction_files=(file,))
-    assert settings_effects.instructions(contract, str(tmp_path), auto=True) == ""
+    assert settings_effects.instructions(contract, {}, str(tmp_path), auto=True) == ""
     (tmp_path / "ACME.md").write_text("Be brief.")
-    assert settings_effects.instructions(contract, str(tmp_path), auto=True) == "Be brief."
-    assert settings_effects.instructions(contract, str(tmp_path), auto=False) == ""
+    assert settings_effects.instructions(contract, {}, str(tmp_path), auto=True) == "Be brief."
+    assert settings_effects.instructions(contract, {}, str(tmp_path), auto=False) == ""
