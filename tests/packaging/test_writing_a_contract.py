@@ -194,7 +194,7 @@ def hurried(tmp_path: Path) -> dict[str, str]:
     "engine, contract, code, said",
     [
         (ENGINE.replace("if not args.yes:", "if False:"), CONTRACT, 1, r"broken .* 1 failed, 0 not run"),
-        (ENGINE, re.sub(r"  tool_call: .*\n", "", CONTRACT), 2, r"unanswered .* 0 failed, 1 not run"),
+        (ENGINE, re.sub(r"  tool_call: .*\n", "", CONTRACT), 2, r"unanswered .* 0 failed, 2 not run"),
     ],
     ids=["writes unasked", "no tool call"],
 )
