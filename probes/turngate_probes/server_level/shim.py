@@ -34,16 +34,20 @@ class Shim(Struct, frozen=True):
 
     folder: Path
     _notes: Path
+    _queries: tuple[tuple[str, ...], ...]
 
     def starts(self, cwd: Path) -> list[EngineStart]:
-        """Return the starts in one directory, in order."""
+        """Return the starts in one directory, in order; the server may also ask there for the version and for help."""
         notes = sorted(self._notes.iterdir(), key=lambda note: note.stat().st_mtime_ns)
-        return [start for start in map(_start, notes) if start and start.cwd == str(cwd)]
+        starts = [start for start in map(_start, notes) if start and start.cwd == str(cwd)]
+        return [start for start in starts if start.arguments not in self._queries]
 
 
 def install(contract: EngineContract, executable: Path, root: Path, *, hide: bool = False) -> Shim:
     """Write the stand-in for an executable below `root`; `hide`: without session ids in its output."""
-    made = Shim(root / "bin", root / "starts")
+    approval = contract.sticky.interactive
+    asked = (contract.version_query, *contract.help.pages, *((approval.query,) if approval and approval.query else ()))
+    made = Shim(root / "bin", root / "starts", tuple(tuple(query.argv) for query in asked))
     for folder in (made.folder, made._notes):  # noqa: SLF001 - it is made here
         folder.mkdir()
     command: tuple[str, ...] = (str(executable),)

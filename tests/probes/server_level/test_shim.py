@@ -55,11 +55,13 @@ def test_it_can_hide_ids(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("hide", [False, True])
 def test_it_notes_every_start_in_a_directory(tmp_path: Path, hide: bool) -> None:  # noqa: FBT001 - a parameter of pytest
-    """Starts in one directory are listed in order, with tag and arguments; starts in other directories are not."""
+    """Starts in one directory are listed in order, with tag and arguments; others are not, nor what asks the engine."""
     made, work = stand(tmp_path, hide=hide), tmp_path / "work"
     work.mkdir()
     made.run("exec", "", "two\nlines 'quoted'", cwd=work)
     made.run("--version", tag="/c")
+    for query in (t.CODEX.version_query, *t.CODEX.help.pages):
+        made.run(*query.argv, cwd=work)
     made.run("exec", "resume", cwd=work, tag="/d")
     assert [(start.tag, start.cwd, start.arguments) for start in made.shim.starts(work)] == [
         ("/a/b", str(work), ("exec", "", "two\nlines 'quoted'")),
