@@ -60,8 +60,8 @@ def test_it_notes_every_start_in_a_directory(tmp_path: Path, hide: bool) -> None
     work.mkdir()
     made.run("exec", "", "two\nlines 'quoted'", cwd=work)
     made.run("--version", tag="/c")
-    for query in (t.CODEX.version_query, *t.CODEX.help.pages):
-        made.run(*query.argv, cwd=work)
+    for asked in (t.CODEX.version_query.argv, *(page.argv for page in t.CODEX.help.pages)):
+        made.run(*asked, cwd=work)
     made.run("exec", "resume", cwd=work, tag="/d")
     assert [(start.tag, start.cwd, start.arguments) for start in made.shim.starts(work)] == [
         ("/a/b", str(work), ("exec", "", "two\nlines 'quoted'")),
