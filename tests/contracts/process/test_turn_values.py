@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -112,8 +113,9 @@ def test_what_a_killed_worker_left_is_ended_by_its_tag(turn: turngate.TurnInput,
 def _engine_of(worker: int) -> psutil.Process:
     while True:
         for child in psutil.Process(worker).children():
-            if child.name() == "sleep":
-                return child
+            with suppress(psutil.NoSuchProcess):  # one that was asked for its version has ended meanwhile
+                if child.name() == "sleep":
+                    return child
 
 
 def _runs(process: psutil.Process) -> bool:
