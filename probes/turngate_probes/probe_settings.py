@@ -3,6 +3,7 @@
 import os
 import time
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec import Struct
@@ -83,4 +84,4 @@ def journal_path(keep: Path | None) -> Path:
         with suppress(FileNotFoundError):  # another probe removes them too
             if path.stat().st_mtime < time.time() - _RECENT:
                 path.unlink()
-    return folder / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}.ndjson"
+    return folder / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.ndjson"

@@ -22,7 +22,9 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_places_follow_the_cache_or_what_is_kept(folder: Path) -> None:
     """Sandboxes and journal are in the cache, or both in the folder of `--keep`."""
     assert sandboxes_path(None) == folder / "cache/sandboxes"
-    assert journal_path(None).parent == folder / "cache/probes"
+    first = journal_path(None)
+    assert first.parent == folder / "cache/probes"
+    assert first != journal_path(None), "two probes that start in the same second each have a journal"
     assert sandboxes_path(folder / "kept") == folder / "kept"
     assert journal_path(folder / "kept") == folder / "kept/probe.ndjson"
 

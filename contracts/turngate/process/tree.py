@@ -25,7 +25,7 @@ process that has started and isn't in there yet would look like an orphan; the l
 that calls it. That thread waits for one queue of events, and all others at most put something into it. One waits for
 the exit. One for each pipe writes or reads it, so that neither side blocks the other; those of the two outputs call
 `on_output`, one call at a time. They are daemons and may be left behind, since a process that can't be ended may keep a
-pipe open for ever. `Stop.set` takes no lock: a signal handler that calls it may have interrupted whoever holds one.
+pipe open forever. `Stop.set` takes no lock: a signal handler that calls it may have interrupted whoever holds one.
 
 *What moves on.* A process may fork and end every few milliseconds, each time in a new session, so that any list of
 processes is old when it is read. A search that sees a process end is therefore repeated, and signals each process as

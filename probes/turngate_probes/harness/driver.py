@@ -333,7 +333,7 @@ class Meeting:
         self._awaited, self._changed = {ask.nonce for ask in self.asked}, threading.Condition()
 
     def requested(self, exchange: Exchange) -> None:
-        """Take a request, and wait for those of the other turns; not for ever, since one may wait for another's end."""
+        """Take a request, and wait for those of the other turns; not forever, since one may wait for another's end."""
         with self._changed:
             self._awaited.difference_update(exchange.nonces)
             self._changed.notify_all()

@@ -156,7 +156,7 @@ def _guards(contract: EngineContract) -> Iterator[str]:
         yield (
             f"`{guards.proof}` names a pipe. The file opens it for reading once it has had an effect, so nobody sends "
             "a prompt to an engine that runs without its guard, for example behind a wrapper that replaces the "
-            "variable. Without it the command waits for ever: end it at a deadline, and refuse the turn. Once opened, "
+            "variable. Without it the command waits forever: end it at a deadline, and refuse the turn. Once opened, "
             "the pipe is removed, since the engine's other processes would wait for it, too."
         )
     if settings := [each for each in contract.unsafe_settings if not each.kept_only]:

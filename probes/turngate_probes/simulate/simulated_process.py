@@ -221,7 +221,7 @@ class SimulatedProcess:
             self.hang()
 
     def _beat(self) -> Never:
-        """Print signs of life for ever, even if nobody is left to read them."""
+        """Print signs of life forever, even if nobody is left to read them."""
         while True:
             with suppress(OSError):
                 self.write(*heartbeat(self.contract))

@@ -48,7 +48,7 @@ def test_the_atom_feed_is_valid() -> None:
     listed = feed.findall(f"{ATOM}entry")
     ids = [one(feed, "id"), *(one(entry, "id") for entry in listed)]
     assert len(ids) == len({*ids}) == 3
-    # an IRI with a scheme, as it stays for ever
+    # an IRI with a scheme, as it stays forever
     assert all(re.fullmatch(r"urn:[a-z]+:[!-~]+", name) for name in ids)
     for entry in listed:
         assert one(entry, "title")

@@ -101,7 +101,7 @@ SPOILT: dict[str, tuple[str, Observation]] = {
     "a wrong word moves it": ("permission-asked", v.ended("sticky/unmoved", "failed", LOST)),
     "it can't be declined": ("permission-asked", v.reply("sticky/declined", 409)),
     "the decision begins a turn": ("permission-asked", v.asked("sticky/asked-again", turn_index=3)),
-    "it waits for ever": ("wait-timeout", v.asked("sticky-ends/late-ended")),
+    "it waits forever": ("wait-timeout", v.asked("sticky-ends/late-ended")),
     "its timeout is a loss": ("wait-timeout", v.ended("sticky-ends/late-ended", "failed", LOST)),
     "it outlives its timeout": ("wait-timeout", v.turn("sticky-ends/late", leftovers=(PROCESS,))),
     "its death is a timeout": ("process-lost", v.ended("sticky-ends/killed-ended", "failed", LATE)),
