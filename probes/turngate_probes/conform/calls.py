@@ -31,11 +31,12 @@ class Started(Struct, frozen=True):
     """What is known when a call starts.
 
     `cwd` is where the engine works: an option may choose another directory than that of the process.
-    `kind`: a turn, a question such as `--version`, a process for several turns, or arguments that the engine refuses.
+    `kind`: a turn, a question such as `--version`, a process for several turns, arguments that the engine refuses, or a
+    command of the release that is not simulated. `problem` says what is refused, or isn't simulated.
     `resumed` and `prompt` are what the arguments ask for; the prompt is None if it comes on standard input.
-    `newest_session` is the option that asks for the newest session instead of an id. `auto_approving` lists the
-    arguments and variables that let the engine act without asking. `stdin` is what kind of file standard input is.
-    `at` is a monotonic time in seconds.
+    `chosen` is the id that the caller gives to a new session. `newest_session` is the option that asks for the newest
+    session instead of an id. `auto_approving` lists the arguments and variables that let the engine act without asking.
+    `stdin` is what kind of file standard input is. `at` is a monotonic time in seconds.
     """
 
     pid: int
@@ -49,6 +50,7 @@ class Started(Struct, frozen=True):
     prompt: str | None = None
     newest_session: str = ""
     problem: str = ""
+    chosen: str | None = None
     auto_approving: tuple[str, ...] = ()
 
 

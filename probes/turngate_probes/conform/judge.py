@@ -17,6 +17,8 @@ EXCERPT = 120
 _BROKEN = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
 # the faults of sessions, which do nothing to an orchestrator that sends the whole conversation in each turn
 _OF_SESSIONS = {"turn", "session", "session_id", "changes_session"}
+# those of them that do nothing to an orchestrator that chose the id itself
+_OF_IDS = {"turn", "session_id"}
 
 
 class Ran(Struct, frozen=True):
@@ -142,17 +144,23 @@ def _stdin(evidence: Evidence) -> Iterator[Breach]:
 
 
 def _ids(evidence: Evidence) -> Iterator[Breach]:
-    """Follow the conversations: each later turn resumes the id that the one before it printed."""
+    """Follow the conversations: each later turn resumes the id that the one before it printed.
+
+    A call with the text of an earlier one is another attempt of that turn, and may resume what that one did.
+    """
     owners: dict[str, Conversation | None] = {}
     latest: dict[Conversation | None, str] = {}
+    tried: dict[tuple[Conversation | None, object], str | None] = {}
     for call in (call for call in _turns(evidence) if call.started.kind == "turn"):
         resumed, owner = call.started.resumed, _owner(evidence, call)
         if resumed and resumed not in owners and _of_a_process(evidence, resumed, call):
             owners[resumed], latest[owner] = owner, resumed
+        attempt = owner, _turn_in(call, owner)
+        repeats = tried.setdefault(attempt, latest.get(owner)) == resumed
         if call.started.newest_session:
             yield _breach("resumes-the-id", f"it resumed the latest session ({call.started.newest_session})", call)
         elif resumed is None:
-            if owner in latest and not _replays(call, owner):
+            if owner in latest and not repeats and not _replays(call, owner):
                 yield _breach("resumes-the-id", "it started a fresh session instead of a resume", call)
         elif resumed not in owners:
             decoy = any(
@@ -165,13 +173,14 @@ def _ids(evidence: Evidence) -> Iterator[Breach]:
             yield _breach(rule, f"it resumed {resumed!r}, which {where}", call)
         elif owner and owner is not owners[resumed]:
             yield _breach("separate-conversations", "it resumed the session of another conversation", call)
-        elif latest[owners[resumed]] != resumed:
+        elif latest[owners[resumed]] != resumed and not repeats:
             yield _breach(
                 "resumes-the-id", f"it resumed {resumed!r}, but the last turn printed {latest[owners[resumed]]!r}", call
             )
-        if call.handle:
-            owners[call.handle] = owners.get(resumed or "", owner)
-            latest[owners[call.handle]] = call.handle
+        chosen = call.started.chosen if resumed is None else None
+        if handle := call.handle or chosen:
+            owners[handle] = owners.get(resumed or "", owner)
+            latest[owners[handle]] = handle
 
 
 def _of_a_process(evidence: Evidence, handle: str, call: EngineCall) -> bool:
@@ -189,7 +198,8 @@ def _texts(evidence: Evidence) -> Iterator[Breach]:
         if kept and ran.exit_code:
             continue  # it may have given up before it sent the text
         for number, prompt in enumerate(ran.conversation.prompts):
-            came = len(received) > len(evidence.ran) * number if number else bool(first)
+            # a text that is sent again is another attempt of its turn
+            came = len(set(received)) > len(evidence.ran) * number if number else bool(first)
             if came and not any(prompt in text for text in received):
                 what = "the prompt" if number == 0 else "the reply"
                 got = _quoted(received[-1])
@@ -221,6 +231,13 @@ def _owner(evidence: Evidence, call: EngineCall) -> Conversation | None:
     return talks[0] if len(talks) == 1 else None
 
 
+def _turn_in(call: EngineCall, owner: Conversation | None) -> object:
+    """Return the turn whose words a call carries, or else its text, which another attempt repeats."""
+    text = call.text or ""
+    said = [number for number, prompt in enumerate(owner.prompts, 1) if prompt in text] if owner else []
+    return said[-1] if said else text
+
+
 def _reads_input(evidence: Evidence) -> bool:
     """Whether the engine reads its standard input."""
     return not any(play.exits_unread for play in evidence.scenario.plays)
@@ -241,9 +258,11 @@ def _replays(call: EngineCall, owner: Conversation | None) -> bool:
 
 
 def _unaffected(evidence: Evidence, ran: Ran) -> bool:
-    """Whether a scenario is only about sessions, and the conversation went on without one."""
-    about_sessions = all(changed(play).keys() <= _OF_SESSIONS for play in evidence.scenario.plays)
-    return about_sessions and any(_replays(call, ran.conversation) for call in _turns(evidence))
+    """Whether a scenario is only about sessions, and the conversation needs none, or not the id that is printed."""
+    faults = {name for play in evidence.scenario.plays for name in changed(play)}
+    replayed = any(_replays(call, ran.conversation) for call in _turns(evidence))
+    chosen = {call.started.chosen for call in _turns(evidence)} & {call.started.resumed for call in _turns(evidence)}
+    return (replayed and faults <= _OF_SESSIONS) or (bool(chosen - {None}) and faults <= _OF_IDS)
 
 
 def _turns(evidence: Evidence) -> list[EngineCall]:

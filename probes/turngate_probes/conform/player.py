@@ -65,6 +65,7 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
         resumed=asked.handle,
         prompt=_text_of(Path(start.cwd, chosen or "", file)) if file else asked.prompt,
         newest_session=" ".join(latest),
+        chosen=asked.line.last(syntax.new_session),
         auto_approving=auto_approving,
     )
 

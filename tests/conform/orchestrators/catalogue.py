@@ -1,4 +1,4 @@
-"""Orchestrators for Codex, correct and wrong: a wrong one is a change of the correct one."""
+"""Orchestrators, correct and wrong: a wrong one, or one with another habit that is right, is a change of a correct one."""
 
 from pathlib import Path
 from typing import Literal
@@ -13,19 +13,21 @@ CORRECT = {"python": _FOLDER / "correct.py", "node": _FOLDER / "correct.mjs", "p
 TEXT, STREAM = _FOLDER / "correct_text.py", _FOLDER / "correct_stream.py"
 
 
-class Wrong(Struct, frozen=True, forbid_unknown_fields=True):
-    """A mistake of one orchestrator: its rule, in which scenarios, and the rules whose breach follows from it."""
+class Changed(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A correct orchestrator with changes."""
 
     id: str
-    breaks: str
-    scenarios: tuple[str, ...] = field(name="in")
-    also: tuple[str, ...]
     changes: tuple[tuple[str, str], ...]
-    of: Literal["python", "node"] = "python"
+    of: Literal["python", "node", "stream"] = "python"
+
+    @property
+    def base(self) -> Path:
+        """The correct orchestrator that is changed."""
+        return STREAM if self.of == "stream" else CORRECT[self.of]
 
     def source(self) -> str:
-        """Return the correct orchestrator with this mistake; ValueError if a change doesn't apply exactly once."""
-        text = CORRECT[self.of].read_text("utf-8")
+        """Return the orchestrator with its changes; ValueError if one doesn't apply exactly once."""
+        text = self.base.read_text("utf-8")
         for old, new in self.changes:
             if text.count(old) != 1:
                 raise ValueError(f"{self.id}: {old!r} occurs {text.count(old)} times")
@@ -33,7 +35,30 @@ class Wrong(Struct, frozen=True, forbid_unknown_fields=True):
         return text
 
 
+class Wrong(Changed, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A mistake of one orchestrator: its rule, in which scenarios, and the rules whose breach follows from it."""
+
+    breaks: str
+    scenarios: tuple[str, ...] = field(name="in")
+    also: tuple[str, ...]
+
+
+class Right(Changed, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A habit that no rule forbids: the engine, and the scenarios in which it shows."""
+
+    engine: str = "codex"
+    scenarios: tuple[str, ...] = field(name="in")
+
+
 def wrong() -> tuple[Wrong, ...]:
     """Read every wrong orchestrator."""
-    file = _FOLDER / "wrong.yaml"
-    return convert(load.parse(file.read_text("utf-8"), file.name, ours=True).data, tuple[Wrong, ...])
+    return convert(_rows("wrong.yaml"), tuple[Wrong, ...])
+
+
+def right() -> tuple[Right, ...]:
+    """Read every orchestrator with another habit."""
+    return convert(_rows("right.yaml"), tuple[Right, ...])
+
+
+def _rows(name: str) -> object:
+    return load.parse((_FOLDER / name).read_text("utf-8"), name, ours=True).data

@@ -14,6 +14,8 @@ from turngate_probes.simulate.misbehaviour import UNREAD
 
 A = Conversation("a", ("prompt of a", "reply of a"), "amber")
 B = Conversation("b", ("prompt of b", "reply of b"), "beryl")
+# with a third turn
+LONG = Conversation("a", (*A.prompts, "another reply of a"), A.answer)
 TWO_TURNS = scenarios()["two-turns"]
 
 
@@ -141,9 +143,41 @@ def test_an_id_from_text_is_told_apart() -> None:
 
 def test_each_turn_resumes_what_the_last_one_printed() -> None:
     """The first id is wrong if the second turn printed another."""
-    renamed = call(2, A.prompts[1], resumed="s1", handle="s2")
-    assert rules(GOOD[0], renamed, call(3, A.prompts[1], resumed="s2", handle="s2")) == []
-    assert rules(GOOD[0], renamed, call(3, A.prompts[1], resumed="s1", handle="s2")) == ["resumes-the-id"]
+    renamed, third = call(2, LONG.prompts[1], resumed="s1", handle="s2"), LONG.prompts[2]
+    assert rules(GOOD[0], renamed, call(3, third, resumed="s2", handle="s2"), did=(ran(LONG),)) == []
+    broken = rules(GOOD[0], renamed, call(3, third, resumed="s1", handle="s2"), did=(ran(LONG),))
+    assert broken == ["resumes-the-id"]
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        (call(1, A.prompts[0]), call(2, A.prompts[0], handle="s2"), call(3, A.prompts[1], resumed="s2", handle="s2")),
+        (*GOOD, call(3, A.prompts[1], resumed="s1")),
+        (GOOD[0], call(2, A.prompts[1], resumed="s1", handle="s2"), call(3, A.prompts[1], resumed="s1", handle="s2")),
+        (GOOD[0], call(2, A.prompts[1], resumed="s1", handle="s2"), call(3, A.prompts[1], resumed="s2", handle="s2")),
+        (call(1, A.prompts[0]), call(2, A.prompts[0], handle="s2")),
+    ],
+    ids=["first turn", "second turn", "id before the attempt", "id of the attempt", "no reply"],
+)
+def test_a_text_that_is_sent_again_is_another_attempt(calls: tuple[EngineCall, ...]) -> None:
+    """It may resume what the first attempt did, and starts a fresh session only in the first turn."""
+    assert rules(*calls) == []
+
+
+def test_another_attempt_does_not_lose_the_session() -> None:
+    """A reply that is sent again to a fresh session is no attempt of that turn."""
+    assert rules(*GOOD, call(3, A.prompts[1], handle="s2")) == ["resumes-the-id"]
+
+
+def test_an_id_that_the_caller_chose_needs_no_printing() -> None:
+    """It is resumed although no turn printed it; another one that is printed is a fresh session."""
+    minted = call(1, A.prompts[0], handle=None, chosen="s7")
+    assert rules(minted, call(2, A.prompts[1], resumed="s7", handle=None)) == []
+    assert rules(minted, call(2, A.prompts[1], resumed="s7", handle=None), scenario=scenarios()["no-id"]) == []
+    assert rules(minted, call(2, A.prompts[1], resumed="s8", handle=None)) == ["resumes-the-id"]
+    fresh = scenarios()["fresh-session"]
+    assert rules(minted, call(2, A.prompts[1], resumed="s7", handle="s9"), scenario=fresh) == ["notices-fresh-session"]
 
 
 def test_the_whole_conversation_in_a_prompt_needs_no_session() -> None:
@@ -157,9 +191,9 @@ def test_the_whole_conversation_in_a_prompt_needs_no_session() -> None:
 
 def test_a_call_says_more_than_the_result() -> None:
     """Both break one rule; the detail is that of the call."""
-    renamed = call(2, A.prompts[1], resumed="s1", handle="s2")
-    calls = (GOOD[0], renamed, call(3, A.prompts[1], resumed="s1", handle="s2"))
-    evidence = Evidence(scenarios()["renamed-session"], "/work", (ran(stdout="?"),), calls)
+    renamed = call(2, LONG.prompts[1], resumed="s1", handle="s2")
+    calls = (GOOD[0], renamed, call(3, LONG.prompts[2], resumed="s1", handle="s2"))
+    evidence = Evidence(scenarios()["renamed-session"], "/work", (ran(LONG, stdout="?"),), calls)
     detail = "it resumed 's1', but the last turn printed 's2'"
     assert breaches(evidence) == [Breach("orchestrator.resumes-the-id", detail, 3)]
 
