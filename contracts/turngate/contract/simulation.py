@@ -43,6 +43,7 @@ REFUSALS = (
     "no-prompt",
     "no-directory",
     "no-file",
+    "in-use",
 )
 
 Facts = Annotated[tuple[Annotated[str, matching(_WHEN)], ...], NOT_EMPTY]
@@ -99,6 +100,8 @@ class ArgumentSyntax(Struct, frozen=True):
         missing, <X...> several, <X>... a value of an option that may be repeated. Options of the contract are always
         known. Naming them here adds spellings, and the name of their value.
     spellings: Another spelling of an option or a command -> the usual one.
+    commands: Commands and options of the release that run no turn, and that the simulation doesn't play.
+    queries: Commands, with words that follow, and options that run no turn -> what is printed, and the exit code.
     choices: Option -> its possible values.
     patterns: Option -> the form of its values.
     not_before: Command -> options that are unknown before it.
@@ -125,6 +128,8 @@ class ArgumentSyntax(Struct, frozen=True):
 
     options: Texts = ()
     spellings: Mapping[Text, Text] = field(default_factory=dict)
+    commands: Texts = ()
+    queries: Mapping[Text, Ending] = field(default_factory=dict)
     choices: Mapping[Flag, Texts] = field(default_factory=dict)
     patterns: Mapping[Flag, Regex] = field(default_factory=dict)
     not_before: Mapping[Text, Texts] = field(default_factory=dict)

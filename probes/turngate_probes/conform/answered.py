@@ -1,6 +1,7 @@
 """What the calls of a run say about its scenario, apart from the rules: nothing, too little, or enough to be judged."""
 
 import re
+from collections.abc import Iterable
 
 from turngate import EngineContract
 from turngate_probes.conform.calls import EngineCall
@@ -30,6 +31,8 @@ LONG_ARGUMENT = "; an argument holds at most 128 KB on Linux, so pass the prompt
 def unanswered(evidence: Evidence, contract: EngineContract) -> tuple[ScenarioResult, str] | None:
     """Return why a run says nothing about its scenario; None: it says something."""
     turns = turns_of(evidence)
+    if why := unread(evidence.calls):
+        return ScenarioResult.UNANSWERED, why
     if not turns:
         reported = NO_FILE if has_not_read(evidence) else NO_CALL.format(variable=variable_of(contract.engine))
         return ScenarioResult.UNANSWERED, reported + _failed(evidence)
@@ -61,7 +64,13 @@ def too_long(evidence: Evidence) -> str:
 
 def turns_of(evidence: Evidence) -> list[EngineCall]:
     """Return the calls that are about the conversation."""
-    return [call for call in evidence.calls if call.started.kind != "query"]
+    return [call for call in evidence.calls if call.started.kind not in ("query", "unknown")]
+
+
+def unread(calls: Iterable[EngineCall]) -> str:
+    """Return what no rule can judge, of the first such call; empty: there is none."""
+    unknown = (f"call {call.number}: {call.started.problem}" for call in calls if call.started.kind == "unknown")
+    return next(unknown, "")
 
 
 def is_long(evidence: Evidence) -> bool:

@@ -83,7 +83,7 @@ class EngineCall(Struct, frozen=True):
     @property
     def text(self) -> str | None:
         """The prompt as the engine received it; None: there was none."""
-        if self.started.kind == "query":
+        if self.started.kind in ("query", "unknown"):
             return None
         if self.started.prompt is not None:
             return self.started.prompt

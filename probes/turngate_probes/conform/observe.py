@@ -13,7 +13,7 @@ from turngate import EngineContract, ProcessRequest
 from turngate.process import run
 from turngate.sanitize import bounded
 from turngate_probes.conform import executable
-from turngate_probes.conform.answered import NO_CALL
+from turngate_probes.conform.answered import NO_CALL, unread
 from turngate_probes.conform.calls import EngineCall, calls
 from turngate_probes.conform.catalogue import (
     Scenario,
@@ -78,7 +78,7 @@ def observed(
 def _row(
     contract: EngineContract, made: tuple[EngineCall, ...], broken: list[Breach], code: int | None, seconds: float
 ) -> ScenarioRow:
-    missing = "" if made else NO_CALL.format(variable=variable_of(contract.engine))
+    missing = unread(made) if made else NO_CALL.format(variable=variable_of(contract.engine))
     result = ScenarioResult.UNANSWERED if missing else ScenarioResult.FAIL if broken else ScenarioResult.PASS
     return ScenarioRow(
         contract.engine,

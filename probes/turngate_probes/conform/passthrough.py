@@ -8,8 +8,10 @@ import sys
 import threading
 from typing import IO, BinaryIO
 
+from msgspec.structs import replace
+
 from turngate import EngineContract, read_turn
-from turngate_probes.conform.calls import CallRecord
+from turngate_probes.conform.calls import MAX_WORDS, CallRecord, Started
 from turngate_probes.conform.plan import ConformPlan
 from turngate_probes.conform.recorded_stdin import RecordedStdin
 
@@ -17,10 +19,10 @@ _PR_SET_PDEATHSIG = 1
 CHUNK = 2**16
 
 
-def run(plan: ConformPlan, contract: EngineContract, record: CallRecord, argv: tuple[str, ...]) -> int:
-    """Run the call; return the exit code of the CLI."""
+def run(plan: ConformPlan, contract: EngineContract, record: CallRecord, started: Started) -> int:
+    """Run the call; return the exit code of the CLI, which alone decides whether it refuses its arguments."""
     process = subprocess.Popen(
-        (plan.real, *argv),
+        (plan.real, *started.argv),
         env={**os.environ, **plan.real_env},
         preexec_fn=_die_with_parent,  # noqa: PLW1509 - no thread runs yet
         stdin=subprocess.PIPE,
@@ -52,8 +54,18 @@ def run(plan: ConformPlan, contract: EngineContract, record: CallRecord, argv: t
     handle = session.handle_value if session else None
     if handle:
         record.session(handle)
+    if started.kind == "refused":
+        record.begin(_as_decided(started, accepted=not code or handle is not None, printed=bytes(kept["stderr"])))
     record.end(handle, code, bytes(kept["stdout"]), bytes(kept["stderr"]))
     return code if code >= 0 else 128 - code
+
+
+def _as_decided(started: Started, *, accepted: bool, printed: bytes) -> Started:
+    """Return what is known of a call whose arguments turngate can't read, once the CLI has accepted or refused them."""
+    if accepted:
+        return replace(started, kind="unknown", problem=f"turngate can't read its arguments ({started.problem})")
+    words = printed.decode("utf-8", "replace").split("\n")
+    return replace(started, problem=next(filter(None, map(str.strip, words)), started.problem)[:MAX_WORDS])
 
 
 def _copy(source: "IO[bytes]", to: BinaryIO, kept: bytearray) -> None:

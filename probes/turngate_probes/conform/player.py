@@ -25,6 +25,7 @@ from turngate_probes.conform.plan import BIN, ConformPlan
 from turngate_probes.conform.recorded_stdin import RecordedStdin
 from turngate_probes.simulate import arguments
 from turngate_probes.simulate.arguments import UsageProblem
+from turngate_probes.simulate.engine import about_itself
 from turngate_probes.simulate.backend import Answer, ModelRequest, backend
 from turngate_probes.simulate.faults import NONE, Faults, for_turn
 from turngate_probes.simulate.printing import provide, simulation
@@ -42,10 +43,12 @@ UPDATED = "Updated to {version}. The new version is used from the next start on.
 def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str, str], newest: str | None) -> Started:
     """Return what is known of a call at its start; `newest` is the id of the latest session in the directory."""
     start = Started(os.getpid(), argv, str(Path.cwd()), tuple(sorted(env)), _stdin(), time.monotonic(), kind="query")
-    questions = [contract.version_query.argv, *(page.argv for page in contract.help.pages)]
-    approval = contract.sticky.interactive
-    if argv in questions or (approval and approval.query and argv == approval.query.argv):
+    if about_itself(contract, argv, env) is not None:
         return start
+    if (asked_instead := arguments.query(contract, argv)) is not None:
+        unknown = asked_instead.answer is None
+        problem = f"`{contract.executable} {asked_instead.words}` is not simulated" if unknown else ""
+        return replace(start, kind="unknown" if unknown else "query", problem=problem)
     if starts_sticky(contract, argv):
         return replace(start, kind="process", auto_approving=_auto_approving(argv, contract))
     latest = tuple(token for token in argv if token in contract.launch.newest_session_options)
@@ -122,11 +125,13 @@ def _play(folder: Path, argv: tuple[str, ...]) -> int:
     record = CallRecord(folder)
     newest = _newest(contract) if set(argv) & contract.launch.newest_session_options.keys() else None
     started = described(contract, argv, os.environ, newest)
+    if plan.real and started.kind == "unknown":
+        started = replace(started, kind="query", problem="")  # the CLI itself knows the command
     record.begin(started)
     if plan.real:
         from turngate_probes.conform import passthrough  # noqa: PLC0415 - slow to import
 
-        return passthrough.run(plan, contract, record, argv)
+        return passthrough.run(plan, contract, record, started)
     call = _Call(plan, contract, record, started.kind)
     if started.kind == "turn":
         unread = any(play.exits_unread for play in plan.plays)

@@ -6,7 +6,7 @@ that its simulation adds.
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise, takewhile
 
 from msgspec import Struct
@@ -17,11 +17,12 @@ from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.build import without_guards
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract.launch import PromptChannel
-from turngate.contract.simulation import ArgumentSyntax
+from turngate.contract.simulation import ArgumentSyntax, Ending
 from turngate_probes.simulate.printing import simulation
 
 _SHOWN = re.compile(r"(?P<names>-[^<\[]*?)\s*(?P<value>[<\[].*?[>\]])?(?P<again>\.\.\.)?")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_HELP = ("-h", "--help")
 _HANDLE, _TEXT = "{handle}", ("text", "default")
 DEFAULT_MODEL = "default"  # what a simulated release takes by itself
 
@@ -353,6 +354,37 @@ def read_sticky(contract: EngineContract, argv: Sequence[str]) -> tuple[CommandL
         if line.words:
             raise _extra(line.words[0])
     return line, _model(contract, line)
+
+
+class QueryCommand(Struct, frozen=True):
+    """A command that runs no turn, and how it answers; None: the simulation doesn't play it."""
+
+    words: str
+    answer: Ending | None
+
+
+def query(contract: EngineContract, argv: Sequence[str]) -> QueryCommand | None:
+    """Return the command that the arguments run instead of a turn; None: they run none."""
+    syntax = simulation(contract).arguments
+    if not syntax.commands and not syntax.queries:
+        return None
+    before = list(takewhile(lambda token: token != "--", argv))
+    reader = _reader(contract)
+    with suppress(UsageProblem):  # for an option of that command
+        reader.read(before)
+    known = {*syntax.commands, *syntax.queries}
+    words = [token for token in before if token.startswith("-") and token in known]
+    words = words or ([] if reader.line.commands else reader.line.words)
+    for end in range(len(words), 0, -1):
+        if (answer := syntax.queries.get(" ".join(words[:end]))) is not None:
+            return QueryCommand(" ".join(words[:end]), answer)
+    return QueryCommand(words[0], None) if words and words[0] in syntax.commands else None
+
+
+def asks_for_help(contract: EngineContract, argv: Sequence[str]) -> bool:
+    """Whether the arguments ask for a help page, whatever the command."""
+    known = accepted(contract, simulation(contract).arguments)
+    return any(token in _HELP and token not in known for token in takewhile(lambda token: token != "--", argv))
 
 
 def spread(argv: Sequence[str]) -> list[str]:

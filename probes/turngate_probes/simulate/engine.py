@@ -17,7 +17,7 @@ from turngate.argv.file_slot import artifacts_in
 from turngate.contract.launch import Stream
 from turngate.contract.simulation import Ending, Line, Simulation
 from turngate_probes.simulate import arguments, printing, settings_effects
-from turngate_probes.simulate.arguments import Asked, UsageProblem
+from turngate_probes.simulate.arguments import Asked, QueryCommand, UsageProblem
 from turngate_probes.simulate.backend import (
     OFFERED,
     Acted,
@@ -41,6 +41,7 @@ _STDIN = Path("/dev/stdin")
 DEFAULT_MODEL = "default-model"
 TOOL_RESULT = "the simulation runs no tools"
 KILLED = "signal 31"
+NOT_SIMULATED = 2
 CHOSEN = "The user chose the first option."
 _PLAIN = (Line(stdout="{text}\n"),)  # without the options of the contract that choose the form of the output
 
@@ -147,6 +148,8 @@ class HeadlessCall:
         if self.asked.newest and (sessions := self.store.sessions()):
             handle = max(sessions, key=lambda session: session.began_at).handle
         chosen = self.asked.line.last(self.syntax.new_session)
+        if chosen and "in-use" in self.syntax.refusals and handle is None and self.store.find(chosen):
+            raise UsageProblem("in-use", f"the session {chosen} exists", value=chosen)
         if handle is None and chosen and self.store.find(chosen) is None:
             return self._turn(SimulatedSession(chosen, self.world.cwd, self.world.clock()))
         handle = handle or chosen
@@ -420,6 +423,8 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
     if (page := about_itself(contract, argv, world.env, world.faults_in(0, ""))) is not None:
         world.write(*page)
         return 0
+    if (query := arguments.query(contract, argv)) is not None:
+        return _answer_query(contract, query, world)
     try:
         if (start := read_start(contract, argv)) is not None:
             return _serve(contract, simulation, start, world)
@@ -435,6 +440,17 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
         for stream, data in rendered(contract, ending.lines, facts, slots):
             world.write(stream, data)
         return ending.exit_code if isinstance(ending.exit_code, int) else 1
+
+
+def _answer_query(contract: EngineContract, query: QueryCommand, world: EngineContext) -> int:
+    """Print what a command answers that runs no turn, and return the exit code."""
+    if query.answer is None:
+        world.write("stderr", f"turngate: `{contract.executable} {query.words}` is not simulated\n".encode())
+        return NOT_SIMULATED
+    slots = {"version": contract.version or "0.0.0", "cwd": world.cwd, "handle": ""}
+    for stream, data in rendered(contract, query.answer.lines, (), slots):
+        world.write(stream, data)
+    return query.answer.exit_code if isinstance(query.answer.exit_code, int) else 1
 
 
 def about_itself(
@@ -453,6 +469,9 @@ def about_itself(
             same = (each for mode in modes for each in mode.help.pages if each.argv == page.argv)
             words = "".join(f"  {name}\n" for name in dict.fromkeys(name for each in same for name in each.names))
             return page.stream, f"{contract.title} (simulated)\n\n{words}".encode()
+    if arguments.asks_for_help(contract, argv):
+        words = "".join(f"  {name}\n" for name in arguments.accepted(contract, simulation.arguments))
+        return "stdout", f"{contract.title} (simulated)\n\n{words}".encode()
     return _configuration(contract, argv, {} if faults.ignores_settings else env)
 
 

@@ -44,7 +44,7 @@ _TROUBLE = {
     "fresh": Deviation("resume.dead-handle", "fresh-session", "notice it"),
     "changed": Deviation("resume.same-handle", "new-handle", "resume the new id"),
 }
-Kind = Literal["query", "turn", "process", "refused"]
+Kind = Literal["query", "turn", "process", "refused", "unknown"]
 
 
 def main(*faulty: str) -> Never:
