@@ -19,6 +19,7 @@ WRONG = [
     ("no-answer", "accepts-silence"),
     ("exit-0-without-end", "accepts-eof"),
     ("split-characters", "decodes-pieces"),
+    ("workspace-with-spaces", "opens-elsewhere"),
 ]
 
 
@@ -39,6 +40,14 @@ def test_one_that_conforms(protocol: str, tmp_path: Path) -> None:
     others = [(row.scenario, row.result, row.detail, row.breaches) for row in report.results if row.result != "pass"]
     assert [other for other in others if other[0] != "canceled"] == []
     assert len(names) > 30
+
+
+@pytest.mark.parametrize("protocol", ENGINES)
+def test_its_own_directory_does_not_matter(protocol: str, tmp_path: Path) -> None:
+    """A process that starts elsewhere works where its client opens the session, and that is judged."""
+    assert _played(tmp_path / "right", protocol, ("two-turns",), "starts-elsewhere").results[0].breaches == ()
+    (row,) = _played(tmp_path / "wrong", protocol, ("two-turns",), "opens-elsewhere").results
+    assert [breach.rule for breach in row.breaches] == ["orchestrator.same-directory"]
 
 
 @pytest.mark.long

@@ -8,12 +8,13 @@ from typing import TypeGuard
 
 import pytest
 
-from tests.conform.orchestrators.catalogue import CORRECT, STREAM, TEXT, Wrong, wrong
+from tests.conform.orchestrators.catalogue import CORRECT, STREAM, TEXT, Right, Wrong, right, wrong
 from turngate import load_contract
 from turngate_probes.conform.catalogue import rules, scenarios
 from turngate_probes.conform.conform_report import Conformance, ConformReport, ScenarioResult
 from turngate_probes.conform.session import ConformSession
 from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.releases.pins import pinned_version
 
 pytestmark = [pytest.mark.long, pytest.mark.nightly]
 CODEX = "0.169.0"
@@ -40,11 +41,16 @@ def conform(
     return session.run(Interrupt(), lambda _: None)
 
 
+def conform_changed(folder: Path, changed: Wrong | Right, chosen: tuple[str, ...], engine: str = "codex") -> ConformReport:
+    """Return the report on a changed orchestrator."""
+    file = folder / f"{changed.id}{changed.base.suffix}"
+    file.write_text(changed.source(), "utf-8")
+    return conform(folder, (RUN.get(changed.of, sys.executable), str(file)), chosen, (engine, pinned_version(engine)))
+
+
 def conform_wrong(folder: Path, mistake: Wrong) -> ConformReport:
     """Return the report on a wrong orchestrator."""
-    file = folder / f"{mistake.id}{CORRECT[mistake.of].suffix}"
-    file.write_text(mistake.source(), "utf-8")
-    return conform(folder, (RUN[mistake.of], str(file)), (*mistake.scenarios, *COMMON))
+    return conform_changed(folder, mistake, (*mistake.scenarios, *COMMON))
 
 
 def waits(mistake: Wrong) -> float:
@@ -95,6 +101,13 @@ def test_a_wrong_orchestrator_breaks_its_rule(reports: Reports, mistake: Wrong) 
         assert mistake.breaks in broken[scenario], (scenario, broken[scenario])
     assert {rule for row in broken.values() for rule in row} - {mistake.breaks, *mistake.also} == set(), broken
     assert [row.detail for row in report.results if row.result is ScenarioResult.UNANSWERED] == []
+
+
+@pytest.mark.parametrize("habit", right(), ids=lambda habit: habit.id)
+def test_another_habit_breaks_nothing(tmp_path: Path, habit: Right) -> None:
+    """What the real CLI accepts is no fault: calls that ask, an id of its own, another attempt, other output."""
+    report = conform_changed(tmp_path, habit, habit.scenarios, habit.engine)
+    assert [row for row in report.results if row.result is not ScenarioResult.PASS] == []
 
 
 @pytest.mark.parametrize("engine, skipped", [(("claude", "2.1.330"), ["several-messages"]), (("gemini", "0.61.0"), [])])

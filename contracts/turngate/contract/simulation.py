@@ -29,7 +29,7 @@ from turngate.contract.values import (
 
 ExitCode = Annotated[int, Meta(ge=0, le=255)]
 _FACTS = "start|resume|auto|interactive|dead|malformed|elsewhere|away|cut|similar|dissimilar|done|refused|retried"
-_WHEN = f"^({_FACTS}|[1-5][0-9][0-9])$"
+_WHEN = f"^({_FACTS}|[1-5][0-9][0-9]|--[a-z][a-z-]*)$"
 
 REFUSALS = (
     "unknown",
@@ -58,7 +58,7 @@ class Line(Struct, frozen=True):
     {option}, {key}, {s}, {value}, {choices}, {quoted}, {similar} and {usage} instead.
 
     when: Printed only if all of these match: the kind of turn, the problem with the session, the backend failure,
-        whether a request was sent again, whether another option is similar, whether a tool did its work.
+        whether a request was sent again, whether another option is similar, whether a tool did its work, the options.
     unless: Printed only if none of these matches.
     """
 
@@ -93,6 +93,13 @@ class RequiredOption(Struct, frozen=True):
     unless_env: Mapping[Variable, str] = field(default_factory=dict)
 
 
+class ListOutput(Struct, frozen=True):
+    """An output that is one JSON list: the options that ask for it, and the output mode whose records it has."""
+
+    options: Texts
+    records: Name
+
+
 class ArgumentSyntax(Struct, frozen=True):
     """How the real CLI reads its arguments, as far as the contract doesn't say.
 
@@ -121,6 +128,8 @@ class ArgumentSyntax(Struct, frozen=True):
     working_directory, newest, new_session, settings, prompt_file, answer_file, existing_file: The options that choose a
         working directory, resume the newest session, choose the id of a new one, set `key=value`, name a file with the
         prompt or for the answer, and name a file that must exist.
+    unkept: The option with which a session is not saved.
+    as_list: The options with which the output is a list of all records of an output mode.
     required: Options without which no turn runs.
     usage: Command -> how help pages describe its arguments: {usage}.
     refusals: What is wrong with the arguments -> how they are refused. Absent: as `usage` says.
@@ -151,6 +160,8 @@ class ArgumentSyntax(Struct, frozen=True):
     prompt_file: Flag | None = None
     answer_file: Flag | None = None
     existing_file: Flag | None = None
+    unkept: Flag | None = None
+    as_list: ListOutput | None = None
     required: tuple[RequiredOption, ...] = ()
     usage: Mapping[str, Text] = field(default_factory=dict)
     refusals: Annotated[Mapping[str, Ending], keys(*REFUSALS)] = field(default_factory=dict)

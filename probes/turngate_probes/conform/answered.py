@@ -22,7 +22,7 @@ NO_CALL = "COMMAND never started the engine's executable; if your SDK brings its
 ONE_PROCESS = "COMMAND started one process for several turns; the engine plays this in processes for one turn only"
 NO_THIRD_TURN = "COMMAND did not send TURNGATE_REPLY_2"
 NO_CANCEL = "COMMAND did not cancel the turn after TURNGATE_CANCEL_AFTER_SEC"
-PLAIN_TEXT = "COMMAND asks for plain text, which the contract of the engine doesn't describe"
+OTHER_OUTPUT = "COMMAND asks for an output that the contract of the engine doesn't describe"
 NO_FILE = "a prompt of 200 KB is only in TURNGATE_PROMPT_FILE; read it there"
 TOO_LONG = "the engine was never started with a long prompt, but it was with a short one"
 LONG_ARGUMENT = "; an argument holds at most 128 KB on Linux, so pass the prompt on standard input"
@@ -38,7 +38,7 @@ def unanswered(evidence: Evidence, contract: EngineContract) -> tuple[ScenarioRe
         return ScenarioResult.UNANSWERED, reported + _failed(evidence)
     in_turns = [call for call in turns if call.started.kind == "turn"]
     if needs_records(evidence.scenario) and any(in_plain_text(contract, call.started.argv) for call in in_turns):
-        return ScenarioResult.SKIPPED, PLAIN_TEXT
+        return ScenarioResult.SKIPPED, OTHER_OUTPUT
     chosen = (in_chosen_output(contract, call.started.argv) for call in in_turns)
     if why := next(filter(None, (obstacle(evidence.scenario, one) for one in chosen)), None):
         return ScenarioResult.SKIPPED, f"in the output that COMMAND asks for, {why}"

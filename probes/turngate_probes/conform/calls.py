@@ -24,13 +24,15 @@ CALLS = "calls"
 MAX_WORDS = 500
 MAX_KEPT = 64 * 2**20
 MAX_EXCERPT = 4096
+# requests with the directory of a session, in the protocols of processes for several turns
+_OPENING = ("session/new", "session/load", "session/resume", "thread/start", "thread/resume", "thread/fork")
 _HEADER = re.compile(r"Content-Length: \d+\r?\n\r?\n")
 
 
 class Started(Struct, frozen=True):
     """What is known when a call starts.
 
-    `cwd` is where the engine works: an option may choose another directory than that of the process.
+    `cwd` is the directory of a turn: an option may choose another directory than that of the process.
     `kind`: a turn, a question such as `--version`, a process for several turns, arguments that the engine refuses, or a
     command of the release that is not simulated. `problem` says what is refused, or isn't simulated.
     `resumed` and `prompt` are what the arguments ask for; the prompt is None if it comes on standard input.
@@ -74,6 +76,21 @@ class EngineCall(Struct, frozen=True):
     stderr: str
     signals: tuple[str, ...]
     handle: str | None
+    noted: tuple[str, ...] = ()
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Where the engine works: in a process for several turns, in the directories of its sessions.
+
+        Those that a simulated engine noted, or else those that the client named when it opened them. A process that
+        was sent nothing on standard input is reached otherwise, so nothing is known.
+        """
+        if self.started.kind != "process":
+            return (self.started.cwd,)
+        messages = list(_messages(self.stdin.decode("utf-8", "replace")))
+        opened = (one["params"] for one in messages if str(one.get("method")) in _OPENING and "params" in one)
+        named = tuple(str(params["cwd"]) for params in opened if isinstance(params, dict) and "cwd" in params)
+        return self.noted or named or ((self.started.cwd,) if messages else ())
 
     @property
     def last_line(self) -> str:
@@ -122,6 +139,11 @@ class CallRecord:
             if file.tell() < MAX_KEPT:
                 file.write(chunk)
 
+    def worked_in(self, cwd: str) -> None:
+        """Note the directory of the session in which a turn begins."""
+        with (self.folder / "directories").open("a", encoding="utf-8") as file:
+            file.write(f"{msgspec.json.encode(cwd).decode()}\n")
+
     def signalled(self, name: str) -> None:
         """Note a signal; safe in a signal handler."""
         descriptor = os.open(self.folder / "signals", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -163,20 +185,26 @@ def _call(folder: Path) -> EngineCall:
         stderr=_kept(folder / "stderr").decode("utf-8", "replace"),
         signals=tuple(_kept(folder / "signals").decode().split()),
         handle=_kept(folder / "session").decode() or None,
+        noted=tuple(decode(line, str) for line in _kept(folder / "directories").splitlines()),
     )
 
 
-def _strings(text: str) -> Iterator[str]:
-    """Yield every string in the messages to a process for several turns: lines of JSON, or JSON after headers."""
+def _messages(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the messages to a process for several turns: lines of JSON, or JSON after headers."""
     for line in _HEADER.sub("\n", text).splitlines():
         with suppress(msgspec.DecodeError):
-            values = [decode(line, Any)]
-            while values:
-                value = values.pop()
-                if isinstance(value, str):
-                    yield value
-                elif isinstance(value, dict | list):
-                    values += value.values() if isinstance(value, dict) else value
+            yield decode(line, dict[str, Any])
+
+
+def _strings(text: str) -> Iterator[str]:
+    """Yield every string in the messages to a process for several turns."""
+    values: list[Any] = list(_messages(text))
+    while values:
+        value = values.pop(0)
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict | list):
+            values[:0] = value.values() if isinstance(value, dict) else value
 
 
 def _kept(path: Path) -> bytes:

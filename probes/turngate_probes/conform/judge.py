@@ -133,8 +133,9 @@ def _arguments(evidence: Evidence) -> Iterator[Breach]:
 
 def _directory(evidence: Evidence) -> Iterator[Breach]:
     for call in _turns(evidence):
-        if call.started.cwd != evidence.workspace:
-            yield _breach("same-directory", f"it ran in {call.started.cwd} instead of TURNGATE_WORKSPACE", call)
+        for directory in call.directories:
+            if directory != evidence.workspace:
+                yield _breach("same-directory", f"it ran in {directory} instead of TURNGATE_WORKSPACE", call)
 
 
 def _stdin(evidence: Evidence) -> Iterator[Breach]:

@@ -218,6 +218,11 @@ class _Call(SimulatedProcess):
         """Record what comes otherwise than on standard input as if it came there."""
         self.record.read(data)
 
+    def entered(self, cwd: str) -> None:
+        """Record the directory of the session."""
+        if self.kind == "process":
+            self.record.worked_in(cwd)
+
     def signalled(self, name: str) -> None:
         """Record a signal."""
         self.record.signalled(name)

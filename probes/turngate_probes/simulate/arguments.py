@@ -153,6 +153,10 @@ class CommandLine(Struct):
         last = self.last(name)
         return last is not None and value in (None, last)
 
+    def has_all(self, arguments: Sequence[str]) -> bool:
+        """Whether all of these options have these values."""
+        return all(self.has(*option) for option in template_options(arguments))
+
     def last(self, name: str | None) -> str | None:
         """Return the last value of an option, empty for a switch; None if it is missing."""
         usual = self.accepted[name].name if name is not None and name in self.accepted else name
@@ -268,7 +272,7 @@ class Asked(Struct, frozen=True):
     """What the arguments of a turn ask for.
 
     `handle` is the session to resume, `newest` that it is the last one; `prompt` is None if it is on standard input;
-    `plain` says that the output is only text; `line` is all that was read.
+    `plain` says that the output is only text, `listed` that it is one list of all records; `line` is all that was read.
     """
 
     handle: str | None
@@ -279,6 +283,7 @@ class Asked(Struct, frozen=True):
     auto: bool
     plain: bool
     line: CommandLine
+    listed: bool = False
 
 
 def in_chosen_output(contract: EngineContract, argv: Sequence[str]) -> EngineContract:
@@ -292,17 +297,19 @@ def in_chosen_output(contract: EngineContract, argv: Sequence[str]) -> EngineCon
     if line.commands not in (commands(contract.launch.start), commands(contract.launch.resume)):
         return contract
 
-    def has(arguments: Sequence[str]) -> bool:
-        return all(line.has(*option) for option in template_options(arguments))
-
-    chosen = (mode.name for mode in contract.outputs if has(mode.arguments) and not has(mode.replaces))
+    listed = simulation(contract).arguments.as_list
+    if listed and line.has_all(listed.options):
+        return contract.in_output(listed.records)
+    modes = contract.outputs
+    chosen = (mode.name for mode in modes if line.has_all(mode.arguments) and not line.has_all(mode.replaces))
     return contract.in_output(next(chosen, contract.launch.output))
 
 
 def in_plain_text(contract: EngineContract, argv: Sequence[str]) -> bool:
-    """Return whether arguments of a turn ask for a text that no output mode of the contract describes."""
+    """Return whether arguments of a turn ask for an output that no output mode of the contract describes."""
     try:
-        return read(in_chosen_output(contract, argv), argv).plain
+        asked = read(in_chosen_output(contract, argv), argv)
+        return asked.plain or asked.listed
     except (UsageProblem, UsageError):
         return False
 
@@ -329,7 +336,9 @@ def _asked(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLine, 
     if named is None and line.commands == resumed and line.words and not newest:
         handle = line.words.pop(0)
     prompt, channel = _prompt(contract, syntax, line)
-    return Asked(handle, newest, prompt, channel, _model(contract, line), auto, _is_plain(contract, syntax, line), line)
+    listed = syntax.as_list is not None and line.has_all(syntax.as_list.options)
+    plain = not listed and _is_plain(contract, syntax, line)
+    return Asked(handle, newest, prompt, channel, _model(contract, line), auto, plain, line, listed)
 
 
 def is_sticky(contract: EngineContract, argv: Sequence[str]) -> bool:

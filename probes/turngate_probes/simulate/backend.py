@@ -174,8 +174,8 @@ class EngineContext(Struct, frozen=True):
     """The engine's environment: `write` takes bytes of a stream, `hang` never returns, `clock` is epoch seconds.
 
     `faults_in` returns the faults of a turn, by its number from 1 (0: before the first) and its prompt; `has_input`
-    waits some milliseconds for data on standard input, or its end; `in_session` gets the session id of a turn when the
-    turn starts; `close` closes a stream; `on_signal` calls a function for each SIGUSR1;
+    waits some milliseconds for data on standard input, or its end; `in_session` gets the id and the directory of a
+    session when a turn of it starts; `close` closes a stream; `on_signal` calls a function for each SIGUSR1;
     `leave` leaves a process with these variables, `stay` one that holds the streams; `crash` ends this one by a signal;
     `note` gets what a client sends otherwise than on standard input.
     """
@@ -189,7 +189,7 @@ class EngineContext(Struct, frozen=True):
     backend: Backend
     faults_in: Callable[[int, str], Faults] = lambda *_: NONE
     has_input: Callable[[int], bool] = lambda _: True
-    in_session: Callable[[str], None] = lambda _: None
+    in_session: Callable[[str, str], None] = lambda *_: None
     on_signal: Callable[[Callable[[], object]], None] = lambda _: None
     leave: Callable[[Mapping[str, str]], None] = lambda _: None
     stay: Callable[[], None] = lambda: None

@@ -72,9 +72,9 @@ class HeadlessCall:
         self.syntax = simulation.arguments
         self.world = replace(world, cwd=self._directory(world.cwd))
         self.prompt = self._read_prompt()
-        self.responded, self.is_too_long = False, False
+        self.responded, self.is_too_long, self.listed = False, False, False
         self.store = store(contract, world.env, self.world.cwd)
-        self.facts = {"start", "auto" if asked.auto else "interactive"}
+        self.facts = {"start", "auto" if asked.auto else "interactive", *(name for name, _ in asked.line.options)}
         self.slots: dict[str, Any] = {
             "version": contract.version or "0.0.0",
             "cwd": self.world.cwd,
@@ -141,6 +141,13 @@ class HeadlessCall:
         return None
 
     def run(self) -> int:
+        """Run the turn; a list of records ends with it."""
+        code = self._run()
+        if self.listed:
+            self.world.write("stdout", b"]\n")
+        return code
+
+    def _run(self) -> int:
         """Find or make the session, and run the turn unless the session can't be resumed."""
         if (ending := self._unmet()) is not None:
             return self._end(ending)
@@ -213,7 +220,7 @@ class HeadlessCall:
         self._age(session)
         if "resume" in self.facts and self._symptom("resume.same-handle") == "new-handle":
             session.handle = self._fresh().handle
-        self.world.in_session(session.handle)
+        self.world.in_session(session.handle, session.cwd)
         self.slots |= {name: fill(form, {}) for name, form in self.simulation.ids.items()}
         self.slots |= {"handle": session.handle, "messages": len(session.messages)}
         named = settings_effects.files_named(self.contract, self.prompt, self.world.env, self.world.cwd)
@@ -229,7 +236,7 @@ class HeadlessCall:
             said = [i for i, message in enumerate(session.messages) if message["role"] == "user"]
             del session.messages[: said[-faults.keeps_turns :][0]]
         session.left = "kill"  # until it ends otherwise
-        self.store.keep(session)
+        self._keep(session)
         try:
             return self._answer(session)
         except Stopped as stopped:
@@ -259,12 +266,17 @@ class HeadlessCall:
             Path(self.world.cwd, file).write_text(text, "utf-8")
         return 0
 
+    def _keep(self, session: SimulatedSession) -> None:
+        """Save a session, unless an option says that it is not kept."""
+        if self.asked.line.last(self.syntax.unkept) is None:
+            self.store.keep(session)
+
     def _ask_and_keep(self, session: SimulatedSession) -> Failed | None:
         """Ask the model, and save what it says; return how that failed."""
         answer = self._ask(session.messages)
         if isinstance(answer, Failed):
             session.left = "failure"
-            self.store.keep(session)
+            self._keep(session)
             return answer
         self._respond()
         self.slots["text"] = text = answer if isinstance(answer, str) else ""
@@ -272,7 +284,7 @@ class HeadlessCall:
         if self.is_too_long:
             self._compact(session)
         session.left = "call" if self.slots["calls"] != "0" else ""
-        self.store.keep(session)
+        self._keep(session)
         return None
 
     def _compact(self, session: SimulatedSession) -> None:
@@ -413,7 +425,10 @@ class HeadlessCall:
     def _print(self, lines: Iterable[Line], *, plain: bool = False) -> None:
         """Print lines; without records if the arguments ask for plain text, unless the lines are `plain`."""
         for stream, data in rendered(self.contract, lines, self.facts, self.slots):
-            if stream == "stderr" or plain or not self.asked.plain:
+            if stream == "stdout" and self.asked.listed:
+                self.world.write(stream, (b"," if self.listed else b"[") + data.rstrip())
+                self.listed = True
+            elif stream == "stderr" or plain or not self.asked.plain:
                 self.world.write(stream, data)
 
 

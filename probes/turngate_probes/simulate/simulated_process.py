@@ -190,6 +190,9 @@ class SimulatedProcess:
     def note(self, data: bytes) -> None:
         """Handle what a client sends otherwise than on standard input."""
 
+    def entered(self, cwd: str) -> None:
+        """Handle that a turn begins in a session of this directory."""
+
     def signalled(self, name: str) -> None:
         """Handle that a signal arrived, before it has its effect."""
 
@@ -230,8 +233,9 @@ class SimulatedProcess:
     def _collect(self, stream: Stream, data: bytes) -> None:
         self.outputs.append(FaultyOutput(stream, data))
 
-    def _enter(self, handle: str) -> None:
+    def _enter(self, handle: str, cwd: str) -> None:
         self.handle = handle
+        self.entered(cwd)
 
     def _printed_handle(self) -> str | None:
         """Return the session id of a turn, if it would print it if it behaved well."""

@@ -1,7 +1,8 @@
 """An orchestrator that keeps one process for all turns: kept.py PROTOCOL [MISTAKE]; it speaks `acp` or `app_server`.
 
-Without a mistake it conforms. A mistake is one that clients of these protocols make: to ignore session ids, to accept
-a turn without text, to take the end of the output for the end of a turn, or to decode each piece of the output alone.
+Without a mistake it conforms, also if it `starts-elsewhere`. A mistake is one that clients of these protocols make: to
+ignore session ids, to accept a turn without text, to take the end of the output for the end of a turn, to decode each
+piece of the output alone, or to name another directory.
 """
 
 import json
@@ -16,6 +17,8 @@ from typing import Any
 PROTOCOL, MISTAKE, *_ = (*sys.argv[1:], "")
 ARGV = {"acp": ("gemini", "--acp", "--skip-trust"), "app_server": ("codex", "app-server")}[PROTOCOL]
 WORK = os.environ["TURNGATE_WORKSPACE"]
+HOME = os.environ["HOME"]
+STARTED_IN, OPENED_IN = HOME if MISTAKE == "starts-elsewhere" else WORK, HOME if MISTAKE == "opens-elsewhere" else WORK
 Message = dict[str, Any]
 
 
@@ -28,7 +31,7 @@ class Agent:
 
     def __init__(self) -> None:
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(ARGV, stdin=pipe, stdout=pipe, cwd=WORK, start_new_session=True)
+        self.process = subprocess.Popen(ARGV, stdin=pipe, stdout=pipe, cwd=STARTED_IN, start_new_session=True)
         self.messages, self.last = self._read(), 0
 
     def send(self, method: str, params: Message) -> int:
@@ -82,7 +85,7 @@ def parsed(lines: list[bytes]) -> Iterator[Message]:
 def acp(agent: Agent) -> Generator[str, str, None]:
     """Yield the answer of each prompt that is sent in."""
     agent.call("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
-    session = agent.call("session/new", {"cwd": WORK, "mcpServers": []}).get("sessionId")
+    session = agent.call("session/new", {"cwd": OPENED_IN, "mcpServers": []}).get("sessionId")
     if not session:
         raise TurnError("no session id")
     answer = ""
@@ -101,7 +104,7 @@ def acp(agent: Agent) -> Generator[str, str, None]:
 def app_server(agent: Agent) -> Generator[str, str, None]:
     """Yield the answer of each prompt that is sent in."""
     agent.call("initialize", {"clientInfo": {"name": "kept", "version": "1"}})
-    opened = {"cwd": WORK, "approvalPolicy": "untrusted", "sandbox": "read-only"}
+    opened = {"cwd": OPENED_IN, "approvalPolicy": "untrusted", "sandbox": "read-only"}
     thread = agent.call("thread/start", opened)["thread"].get("id")
     if not thread:
         raise TurnError("no thread id")

@@ -13,7 +13,7 @@ from turngate_probes.conform.answered import (
     LONG_ARGUMENT,
     NO_CALL,
     NO_FILE,
-    PLAIN_TEXT,
+    OTHER_OUTPUT,
     TOO_LONG,
 )
 from turngate_probes.conform.calls import EngineCall, Started
@@ -88,7 +88,7 @@ def test_what_a_plain_text_cannot_show_is_skipped(tmp_path: Path) -> None:
     assert [(row.result, row.detail) for row in report.results] == [
         (ScenarioResult.PASS, ""),
         (ScenarioResult.PASS, ""),
-        (ScenarioResult.SKIPPED, PLAIN_TEXT),
+        (ScenarioResult.SKIPPED, OTHER_OUTPUT),
     ]
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from tests.tables import each
 from turngate_probes.conform.calls import CALLS, CallRecord, Started, calls, last_noted
 
 STARTED = Started(1, ("exec",), "/work", ("HOME",), "pipe", 5.0, "turn", prompt="hi")
@@ -52,6 +53,29 @@ def test_the_text_of_a_process_is_in_its_messages(tmp_path: Path) -> None:
     assert call.text is not None
     assert 'a "b"\nä' in call.text
     assert "noise" not in call.text
+
+
+@each(
+    "stdin, noted, expected",
+    [
+        (b'{"method": "session/new", "params": {"cwd": "/a"}}', (), ("/a",)),
+        (b'{"method": "thread/start", "params": {"cwd": "/a"}}', ("/b",), ("/b",)),
+        (b'{"method": "thread/list", "params": {"cwd": "/a"}}', (), (STARTED.cwd,)),
+        (b'{"method": "session/new"}', (), (STARTED.cwd,)),
+        (b"", (), ()),
+    ],
+)
+def test_a_process_works_where_its_sessions_are(
+    tmp_path: Path, stdin: bytes, noted: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    """What the engine noted counts more than what the client named; its own directory only if that is all."""
+    record = CallRecord(tmp_path)
+    record.begin(replace(STARTED, kind="process", prompt=None))
+    record.read(stdin)
+    for directory in noted:
+        record.worked_in(directory)
+    (call,) = calls(tmp_path)
+    assert call.directories == expected
 
 
 def test_a_file_that_gets_its_final_name_meanwhile_is_no_error(tmp_path: Path) -> None:

@@ -176,6 +176,7 @@ class StickyEngine(ABC):
         if self.faults.session == "lost" and session.messages:
             return Failed("lost", f"there is no session {session.handle}")
         session = self._faulty_session(session)
+        self.world.in_session(session.handle, session.cwd)
         session.messages.append({"role": "user", "content": prompt})
         self._keep(session)
         tool = self.contract.hermetic.tool_call

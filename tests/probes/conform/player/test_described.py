@@ -26,6 +26,12 @@ START = ("exec", "--json", "--skip-git-repo-check")
         ((*START, "-c", "approval_policy=never", "-"), "turn", None, None, ("-c approval_policy=never",)),
         ((*START, "-c", "approval_policy=never", "--sandbox", "read-only", "-"), "turn", None, None, ()),
         ((*START, "--no-such-option", "-"), "refused", None, None, ()),
+        (("-c", "model=x", "login", "status"), "query", None, None, ()),
+        (("mcp", "list", "--json"), "query", None, None, ()),
+        (("doctor",), "unknown", None, None, ()),
+        (("exec", "resume", "-h"), "query", None, None, ()),
+        (("help", "exec"), "query", None, None, ()),
+        ((*START, "--", "login status"), "turn", None, "login status", ()),
     ],
 )
 def test_a_call_is_described(
@@ -39,7 +45,7 @@ def test_a_call_is_described(
         prompt,
         auto_approving,
     )
-    assert (started.argv, started.env, bool(started.problem)) == (argv, ("A", "B"), kind == "refused")
+    assert (started.argv, started.env, bool(started.problem)) == (argv, ("A", "B"), kind in ("refused", "unknown"))
 
 
 def test_a_supplied_file_widens_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
