@@ -31,11 +31,8 @@ LONG_ARGUMENT = "; an argument holds at most 128 KB on Linux, so pass the prompt
 def unanswered(evidence: Evidence, contract: EngineContract) -> tuple[ScenarioResult, str] | None:
     """Return why a run says nothing about its scenario; None: it says something."""
     turns = turns_of(evidence)
-    if why := unread(evidence.calls):
+    if why := unread(evidence.calls) or ("" if turns else _not_started(evidence, contract)):
         return ScenarioResult.UNANSWERED, why
-    if not turns:
-        reported = NO_FILE if has_not_read(evidence) else NO_CALL.format(variable=variable_of(contract.engine))
-        return ScenarioResult.UNANSWERED, reported + _failed(evidence)
     in_turns = [call for call in turns if call.started.kind == "turn"]
     if needs_records(evidence.scenario) and any(in_plain_text(contract, call.started.argv) for call in in_turns):
         return ScenarioResult.SKIPPED, OTHER_OUTPUT
@@ -53,6 +50,14 @@ def unanswered(evidence: Evidence, contract: EngineContract) -> tuple[ScenarioRe
     if any(call.started.kind == "process" for call in turns) and not in_process(evidence.scenario, contract):
         return ScenarioResult.SKIPPED, ONE_PROCESS
     return None
+
+
+def _not_started(evidence: Evidence, contract: EngineContract) -> str:
+    """Return why COMMAND started no engine: how it failed leads, if it did."""
+    if has_not_read(evidence):
+        return NO_FILE + _failed(evidence)
+    failed = next((f"COMMAND failed: {last_words(ran)}. " for ran in evidence.ran if ran.exit_code), "")
+    return failed + NO_CALL.format(variable=variable_of(contract.engine))
 
 
 def too_long(evidence: Evidence) -> str:

@@ -94,8 +94,10 @@ class EngineCall(Struct, frozen=True):
 
     @property
     def last_line(self) -> str:
-        """The last line on stderr."""
-        return self.stderr.strip().rpartition("\n")[2][-MAX_WORDS:]
+        """The last line on stderr that says something: about an error if there is one, and else one with words."""
+        lines = [line.strip() for line in self.stderr.splitlines() if re.search(r"[^\W\d_]{2}", line)]
+        last = next((line for line in reversed(lines) if re.match(r"(?i)\W*(error|fatal)\b", line)), "")
+        return (last or (lines[-1] if lines else ""))[-MAX_WORDS:]
 
     @property
     def text(self) -> str | None:

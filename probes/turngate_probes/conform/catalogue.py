@@ -21,6 +21,7 @@ PROMPT = "Ask me which colour I like, then name it. ({name})"
 Expected = Literal["success", "failure", "either"]
 Need = Literal["lines", "messages", "retries", "stdin", "second_turn", "third_turn"]
 MOST_TURNS = 3
+BASIS = "two-turns"  # a conversation without faults: if it fails, nothing else is proved
 _FOLDER = Path(__file__).parent
 # what concerns the executable or the whole life of a process that runs one turn
 _TURN_ONLY = {fault.name.replace("-", "_") for fault in listed_faults() if fault.by == "turn"} | {

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from turngate.contract.clauses import Severity
 from turngate.sanitize import bounded, visible
-from turngate_probes.conform.catalogue import rules, scenarios
+from turngate_probes.conform.catalogue import BASIS, rules, scenarios
 from turngate_probes.conform.conform_report import (
     BreachRow,
     CallRow,
@@ -47,7 +47,7 @@ MARKS = {
     ScenarioResult.FAIL: Mark("fail", "fail", "fail", "it broke a rule"),
     ScenarioResult.EXCUSED: Mark("excused", "excused", "excused", "it broke only rules that the baseline expects"),
     ScenarioResult.UNANSWERED: Mark(
-        "unanswered", "not_run", "unanswered", "it never started the engine, so nothing is proved"
+        "unanswered", "not_run", "unanswered", "nothing is proved: it was not reached, or never started the engine"
     ),
     ScenarioResult.SKIPPED: Mark(
         "skipped", "unsupported", "skipped", "this engine or this driver can't play the scenario"
@@ -97,11 +97,16 @@ def row_lines(row: ScenarioRow, known: Collection[BreachRow] = ()) -> Iterator[L
     if new and row.scenario in scenarios():
         yield 1, Text(f"what happens: {scenarios()[row.scenario].sentence}")
     for breach in new:
-        where = f" (call {breach.call})" if breach.call else ""
-        yield 1, Text(visible(bounded(f"{breach.rule}{where}: {breach.detail}", LONGEST)))
+        yield 1, Text(visible(bounded(_named(breach), LONGEST)))
         yield 2, Text(visible(_reason(breach)))
     if new and (printed := next((call.stderr for call in reversed(row.calls) if call.stderr), "")):
         yield 1, Text(visible(f"the engine's last line on stderr: {printed}"))
+
+
+def _named(breach: BreachRow) -> str:
+    """Return the rule, the call, and what shows that it is broken."""
+    where = f" (call {breach.call})" if breach.call else ""
+    return f"{breach.rule}{where}: {breach.detail}"
 
 
 def _reason(breach: BreachRow) -> str:
@@ -176,14 +181,19 @@ def _remarks(report: ConformReport) -> Iterator[JudgedCase]:
     """Remark on each broken rule and on scenarios without an answer, essential ones first, then on stale entries."""
     broken = [(row, breach) for row in report.results for breach in row.breaches if breach.excused is None]
     order = list(rules())
-    broken.sort(key=lambda pair: order.index(pair[1].rule))
+    # the conversation without faults first: what fails there may be the cause of the rest
+    broken.sort(key=lambda pair: (pair[0].scenario != BASIS, order.index(pair[1].rule)))
     found = dict[tuple[str, BreachRow], list[str]]()
     for row, breach in broken:
         found.setdefault((row.subject, breach), []).append(row.scenario)
     yield from _findings(found, "failed")
+    missing = dict[tuple[str, str], list[str]]()
     for row in report.results:
         if row.result is ScenarioResult.UNANSWERED:
-            yield JudgedCase(row.subject, row.scenario, "open", f"unanswered: {row.detail}")
+            missing.setdefault((row.subject, row.detail), []).append(row.scenario)
+    for (subject, detail), (first, *also) in missing.items():
+        more = f"; also {', '.join(also)}" if also else ""
+        yield JudgedCase(subject, first, "open", f"unanswered: {detail}{more}", also=tuple(also))
     yield from _findings(found, "warned")
     for entry in report.stale:
         yield JudgedCase("baseline", "", "noted", f"no longer needed in the baseline: {entry}")
@@ -199,7 +209,7 @@ def _findings(found: Mapping[tuple[str, BreachRow], Sequence[str]], judgement: J
                 subject,
                 first,
                 judgement,
-                f"{breach.rule}: {breach.detail}{more}",
+                f"{_named(breach)} ({_reason(breach)}){more}",
                 rule=breach.rule,
                 hint=(rules()[breach.rule].sentence,),
                 also=tuple(also),
@@ -214,11 +224,12 @@ def _suite(report: ConformReport, name: str, rows: Sequence[ScenarioRow]) -> Sui
 
 def _case(row: ScenarioRow) -> JudgedCase:
     scenario = scenarios().get(row.scenario)
-    reported = tuple(f"{breach.rule}: {breach.detail}" for breach in row.breaches)
-    detail = row.detail or "; ".join(reported)
+    reported = tuple(f"{_named(breach)} ({_reason(breach)})" for breach in row.breaches)
+    detail = row.detail or "; ".join(map(_named, row.breaches))
     text, kind, hint = detail, str(row.result), tuple[str, ...]()
     if row.result is ScenarioResult.FAIL:
-        text, kind = row.breaches[0].detail, row.breaches[0].rule
+        worst = row.breaches[0]
+        text, kind = f"call {worst.call}: {worst.detail}" if worst.call else worst.detail, worst.rule
         hint = (scenario.sentence, *reported) if scenario else reported
     codes = " and ".join("none" if code is None else str(code) for code in row.exit_codes)
     return JudgedCase(

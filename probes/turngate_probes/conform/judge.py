@@ -14,6 +14,7 @@ from turngate_probes.simulate.faults import changed
 from turngate_probes.simulate.misbehaviour import UNREAD
 
 EXCERPT = 120
+_TEXT = "orchestrator.text-whole"
 _BROKEN = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
 # the faults of sessions, which do nothing to an orchestrator that sends the whole conversation in each turn
 _OF_SESSIONS = {"turn", "session", "session_id", "changes_session"}
@@ -66,6 +67,11 @@ def breaches(evidence: Evidence) -> list[Breach]:
         general.setdefault(breach.rule, breach)
     for breach in (breach for check in _CALLS for breach in check(evidence)):
         precise.setdefault(breach.rule, breach)
+    if "orchestrator.arguments" in precise and evidence.scenario.rule != _TEXT:
+        # that the conversation fails, and that a text does not arrive, follows from the refused call
+        precise.pop(_TEXT, None)
+        if evidence.scenario.expect == "success" and any(ran.exit_code for ran in evidence.ran):
+            general.pop(evidence.scenario.rule, None)
     return list((general | precise).values())
 
 

@@ -25,8 +25,8 @@ from turngate_probes.conform.plan import BIN, ConformPlan
 from turngate_probes.conform.recorded_stdin import RecordedStdin
 from turngate_probes.simulate import arguments
 from turngate_probes.simulate.arguments import UsageProblem
-from turngate_probes.simulate.engine import about_itself
 from turngate_probes.simulate.backend import Answer, ModelRequest, backend
+from turngate_probes.simulate.engine import about_itself
 from turngate_probes.simulate.faults import NONE, Faults, for_turn
 from turngate_probes.simulate.printing import provide, simulation
 from turngate_probes.simulate.simulated_process import Kind, SimulatedProcess

@@ -23,12 +23,14 @@ from turngate_probes.conform.answered import (
     unanswered,
 )
 from turngate_probes.conform.catalogue import (
+    BASIS,
     MOST_TURNS,
     PROMPT,
     Scenario,
     for_driver,
     in_process,
     obstacle,
+    scenarios,
 )
 from turngate_probes.conform.conform_report import (
     BreachRow,
@@ -50,6 +52,7 @@ from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.report.baseline import ExpectedBreach
 
 PATIENCE = 5  # times the deadline or the grace, where the machine was too slow for it
+NOT_REACHED = f"not reached, since {BASIS} did not succeed"
 FEWER_TURNS = "it needs more turns than --turns {turns}"
 
 
@@ -86,23 +89,31 @@ class ConformSession(Struct, frozen=True):
         used: list[ExpectedBreach] = []
         environ = dict(os.environ)  # once, since others may change it while the scenarios run
 
+        failed = set[tuple[str, str | None]]()
+
         def one(pair: tuple[EngineContract, Scenario]) -> ScenarioRow | None:
+            contract, scenario = pair
+            subject = contract.engine, contract.version
             try:
-                row = self._row(*pair, interrupt, used, environ)
+                row = self._row(contract, scenario, interrupt, used, environ, reached=subject not in failed)
             except CaseStoppedError:
                 return None
+            if scenario.id == BASIS and _fails(row):
+                failed.add(subject)
             reported(row)
             return row
 
+        phases = [[pair for pair in asked if (pair[1].id == BASIS) is basis] for basis in (True, False)]
         with ThreadPoolExecutor(self.jobs) as pool:
-            done = {(row.engine, row.version, row.scenario): row for row in pool.map(one, asked) if row}
+            ran = [row for phase in phases for row in pool.map(one, phase) if row]
+        done = {(row.engine, row.version, row.scenario): row for row in ran}
         rows = [
             done[key]
             for contract in self.contracts
             for scenario in self.scenarios
             if (key := (contract.engine, contract.version or "", scenario.id)) in done
         ]
-        unused = stale(self.expected, used)
+        unused = () if failed else stale(self.expected, used)
         return report(self.command, self.mode, rows, started, began, unused, interrupt, strict=self.strict)
 
     def _row(
@@ -112,6 +123,8 @@ class ConformSession(Struct, frozen=True):
         interrupt: Interrupt,
         used: list[ExpectedBreach],
         environ: Mapping[str, str],
+        *,
+        reached: bool,
     ) -> ScenarioRow:
         version = contract.version or ""
         real = self.real.get(contract.engine)
@@ -124,6 +137,9 @@ class ConformSession(Struct, frozen=True):
         if fitting is None or why:
             why = why or FEWER_TURNS.format(turns=self.turns)
             return ScenarioRow(contract.engine, version, scenario.id, ScenarioResult.SKIPPED, why, 0.0, (), (), ())
+        if not reached:
+            result = ScenarioResult.UNANSWERED
+            return ScenarioRow(contract.engine, version, scenario.id, result, NOT_REACHED, 0.0, (), (), ())
         scenario = fitting
         folder = self.folder / f"{contract.engine}-{version}" / scenario.id
         began = time.monotonic()
@@ -199,6 +215,13 @@ def report(
         stale=unused,
         results=tuple(rows),
     )
+
+
+def _fails(row: ScenarioRow) -> bool:
+    """Whether the conversation itself failed or proved nothing: other scenarios would show the same cause again."""
+    causes = {scenarios()[BASIS].rule, "orchestrator.arguments"}
+    unanswered = row.result is ScenarioResult.UNANSWERED
+    return unanswered or any(breach.rule in causes and breach.excused is None for breach in row.breaches)
 
 
 def _result(rows: Iterable[BreachRow]) -> ScenarioResult:

@@ -309,9 +309,9 @@ def in_plain_text(contract: EngineContract, argv: Sequence[str]) -> bool:
     """Return whether arguments of a turn ask for an output that no output mode of the contract describes."""
     try:
         asked = read(in_chosen_output(contract, argv), argv)
-        return asked.plain or asked.listed
     except (UsageProblem, UsageError):
         return False
+    return asked.plain or asked.listed
 
 
 def read(contract: EngineContract, argv: Sequence[str]) -> Asked:

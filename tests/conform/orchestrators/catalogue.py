@@ -1,4 +1,4 @@
-"""Orchestrators, correct and wrong: a wrong one, or one with another habit that is right, is a change of a correct one."""
+"""Orchestrators, correct and wrong: a wrong one, or one with another habit, is a change of a correct one."""
 
 from pathlib import Path
 from typing import Literal

@@ -20,7 +20,7 @@ from turngate_probes.conform.calls import EngineCall, Started
 from turngate_probes.conform.catalogue import scenarios
 from turngate_probes.conform.conform_report import Conformance, ScenarioResult
 from turngate_probes.conform.judge import Evidence
-from turngate_probes.conform.session import ConformSession
+from turngate_probes.conform.session import NOT_REACHED, ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 
 # and another process for the last turn, which may be for one turn only
@@ -41,8 +41,8 @@ def test_without_a_call_nothing_is_answered(tmp_path: Path) -> None:
     report = conform(tmp_path, IDLE, "lost-session", "prompt-200-kb")
     hint = NO_CALL.format(variable="TURNGATE_ENGINE_CODEX")
     assert [(row.result, row.detail) for row in report.results] == [
-        (ScenarioResult.UNANSWERED, f"{hint} (it exited with 1)"),
-        (ScenarioResult.UNANSWERED, f"{hint} (it exited with 1)"),
+        (ScenarioResult.UNANSWERED, f"COMMAND failed: it exited with 1. {hint}"),
+        (ScenarioResult.UNANSWERED, f"COMMAND failed: it exited with 1. {hint}"),
     ]
     assert (report.verdict, report.exit_code) == (Conformance.UNANSWERED, 2)
 
@@ -93,11 +93,12 @@ def test_what_a_plain_text_cannot_show_is_skipped(tmp_path: Path) -> None:
 
 
 def test_a_driver_that_fails_at_once_is_quoted(tmp_path: Path) -> None:
-    """Its last line says what to correct."""
-    report = conform(tmp_path, (sys.executable, "-c", "import no_such_module"), "two-turns")
-    assert report.results[0].detail.endswith(
-        "(it exited with 1: \"ModuleNotFoundError: No module named 'no_such_module'\")"
+    """Its last line says what to correct, and leads; the other scenarios would say the same."""
+    report = conform(tmp_path, (sys.executable, "-c", "import no_such_module"), "two-turns", "crash")
+    assert report.results[0].detail.startswith(
+        "COMMAND failed: it exited with 1: \"ModuleNotFoundError: No module named 'no_such_module'\". COMMAND never"
     )
+    assert report.results[1].detail == NOT_REACHED
 
 
 def test_only_a_slow_machine_is_given_more_time(tmp_path: Path) -> None:

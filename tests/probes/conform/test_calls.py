@@ -28,6 +28,23 @@ def test_a_whole_call_is_read_back(tmp_path: Path) -> None:
     assert (call.ended.exit_code, call.last_line) == (3, "last")
 
 
+@each(
+    "stderr, last",
+    [
+        ("tokens used\n12\n", "tokens used"),
+        ("Error: no model\nNode.js v22\n", "Error: no model"),
+        ("starting\nready\n\n", "ready"),
+        ("12\n", ""),
+    ],
+)
+def test_the_last_line_has_words(stderr: str, last: str, tmp_path: Path) -> None:
+    """A number says nothing, and an error more than what follows."""
+    record = CallRecord(tmp_path)
+    record.begin(STARTED)
+    record.end(None, 1, b"", stderr.encode())
+    assert calls(tmp_path)[0].last_line == last
+
+
 def test_a_killed_call_has_no_end(tmp_path: Path) -> None:
     """It is listed as far as it came, and one that noted nothing is not."""
     CallRecord(tmp_path).begin(STARTED)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tests.probes.conform.reports import FAILED, MILD, REPORT, ROWS, row
 from turngate import TurngateError
+from turngate_probes.conform.catalogue import rules
 from turngate_probes.conform.conform_report import ConformReport, ScenarioResult
 from turngate_probes.conform.conform_view import ConformProgress, row_lines, view
 from turngate_probes.report.github import annotations
@@ -19,6 +20,11 @@ from turngate_probes.report.markdown import markdown
 from turngate_probes.report.page import page
 from turngate_probes.report.publish import Printer, publish
 from turngate_probes.report.text import report_lines
+
+
+def why(rule: str) -> str:
+    """Return why a rule matters, as a report says it."""
+    return f"why: {rules()[f'orchestrator.{rule}'].why}"
 
 
 def summary(report: ConformReport) -> str:
@@ -122,15 +128,19 @@ def test_junit_counts_each_result() -> None:
     failure = suite.find("testcase/failure")
     assert failure is not None
     assert len((failure.text or "").splitlines()) >= 2
+    assert (failure.get("message") or "").startswith("call 2: it was still running")
+    assert why("ends-hangs") in (failure.text or "")
 
 
 def test_a_broken_rule_is_an_annotation_and_a_mild_one_warns() -> None:
-    """Annotations have the severity of the rule; what the baseline no longer needs is a notice."""
+    """Annotations have the severity of the rule, and why it matters; what the baseline no longer needs is a notice."""
     report = replace(REPORT, results=(*ROWS, row("banner", ScenarioResult.FAIL, MILD)))
+    hangs = f"it was still running | after 25 s%0A ({why('ends-hangs')})"
+    silent = f"it printed nothing ({why('reads-any-output')})"
     assert annotations(view(report)) == [
-        "::error title=codex 0.169.0 hang-before-answer::orchestrator.ends-hangs: it was still running | after 25 s%0A",
+        f"::error title=codex 0.169.0 hang-before-answer::orchestrator.ends-hangs (call 2): {hangs}",
         "::error title=codex 0.169.0 crash::unanswered: never started",
-        "::warning title=codex 0.169.0 banner::orchestrator.reads-any-output: it printed nothing",
+        f"::warning title=codex 0.169.0 banner::orchestrator.reads-any-output: {silent}",
         "::notice title=baseline::no longer needed in the baseline: orchestrator.stdin",
     ]
 

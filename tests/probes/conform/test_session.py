@@ -15,7 +15,7 @@ from turngate_probes.conform.answered import (
 from turngate_probes.conform.catalogue import scenarios
 from turngate_probes.conform.conform_report import Conformance, ScenarioResult, ScenarioRow
 from turngate_probes.conform.judge import Evidence
-from turngate_probes.conform.session import FEWER_TURNS, ConformSession
+from turngate_probes.conform.session import FEWER_TURNS, NOT_REACHED, ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.report.baseline import ExpectedBreach
 
@@ -143,8 +143,8 @@ def test_a_baseline_excuses_a_breach(tmp_path: Path) -> None:
 
 def test_one_job_keeps_the_order(tmp_path: Path) -> None:
     """Results come at once; several jobs begin with what takes longest."""
-    for jobs, first in ((1, "two-turns"), (2, "slow-answer")):
-        started = played(tmp_path / str(jobs), Evidence(TALKS, "", (RAN,), ()), "two-turns", "slow-answer", jobs=jobs)
+    for jobs, first in ((1, "crash"), (2, "slow-answer")):
+        started = played(tmp_path / str(jobs), Evidence(TALKS, "", (RAN,), ()), "crash", "slow-answer", jobs=jobs)
         assert (started[0], len(started)) == (first, 2)
 
 
@@ -169,3 +169,17 @@ def test_one_process_for_all_turns(tmp_path: Path) -> None:
         *[(ScenarioResult.PASS, "", ())] * 3,
         (ScenarioResult.SKIPPED, ONE_PROCESS, ()),
     ]
+
+
+def test_one_cause_is_one_finding(tmp_path: Path) -> None:
+    """An argument that every call gets is named once; what the engine never ran is neither broken nor conforms."""
+    driver = tmp_path / "driver.py"
+    driver.write_text(CORRECT["python"].read_text().replace('["codex", "exec",', '["codex", "exec", "--full-auto",'))
+    report = conform(tmp_path / "r", (sys.executable, str(driver)), "crash", "two-turns", "prompt-with-emoji")
+    rows = {row.scenario: row for row in report.results}
+    assert [breach.rule for row in report.results for breach in row.breaches] == ["orchestrator.arguments"]
+    assert {name: row.detail for name, row in rows.items() if name != "two-turns"} == {
+        "crash": NOT_REACHED,
+        "prompt-with-emoji": NOT_REACHED,
+    }
+    assert report.verdict is Conformance.BROKEN
