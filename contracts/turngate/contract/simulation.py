@@ -228,6 +228,8 @@ class Simulation(Struct, frozen=True):
     unanswered: Printed where a failing backend looks like a success.
     ids: Slot -> the form of an id that is generated once per turn.
     system_prompt: The system prompt about the approval in force, by mode.
+    approval_files: Files with settings that let the engine act without asking -> what is found in them then. Slots are
+        {work}, {HOME} and the contract's locations of the store.
     hangs: Backend failures (such as 429) after which it never exits, in addition to those that a deviation declares.
     signals: Signal -> exit code, or null where the signal is ignored. Absent: the signal kills.
     stopping: Signal -> printed before the signal ends a turn.
@@ -250,6 +252,7 @@ class Simulation(Struct, frozen=True):
     unanswered: tuple[Line, ...] = ()
     ids: Mapping[str, Text] = field(default_factory=dict)
     system_prompt: Annotated[Mapping[str, Text], keys("auto", "interactive")] = field(default_factory=dict)
+    approval_files: Mapping[Text, Regex] = field(default_factory=dict)
     hangs: Texts = ()
     signals: Annotated[Mapping[str, ExitCode | None], keys(*SIGNALS)] = field(default_factory=dict)
     stopping: Annotated[Mapping[str, tuple[Line, ...]], keys(*SIGNALS)] = field(default_factory=dict)

@@ -37,7 +37,8 @@ class Started(Struct, frozen=True):
     command of the release that is not simulated. `problem` says what is refused, or isn't simulated.
     `resumed` and `prompt` are what the arguments ask for; the prompt is None if it comes on standard input.
     `chosen` is the id that the caller gives to a new session. `newest_session` is the option that asks for the newest
-    session instead of an id. `auto_approving` lists the arguments and variables that let the engine act without asking.
+    session instead of an id. `auto_approving` lists the arguments, variables and files that let the engine act without
+    asking.
     `stdin` is what kind of file standard input is. `at` is a monotonic time in seconds.
     """
 

@@ -11,10 +11,11 @@ from turngate_probes.conform.calls import EngineCall
 from turngate_probes.conform.catalogue import Scenario
 from turngate_probes.conform.plan import Conversation
 from turngate_probes.simulate.faults import changed
-from turngate_probes.simulate.misbehaviour import UNREAD
+from turngate_probes.simulate.misbehaviour import SAYS, UNREAD
 
 EXCERPT = 120
 _TEXT = "orchestrator.text-whole"
+_UNQUOTED = ("unicode",)
 _BROKEN = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
 # the faults of sessions, which do nothing to an orchestrator that sends the whole conversation in each turn
 _OF_SESSIONS = {"turn", "session", "session_id", "changes_session"}
@@ -106,7 +107,7 @@ def _result(evidence: Evidence) -> Iterator[Breach]:
     """Compare what each COMMAND did with what its scenario expects."""
     scenario = evidence.scenario
     for ran in evidence.ran:
-        answered = ran.conversation.answer in ran.stdout
+        answered = all(word in ran.stdout for word in _expected(evidence, ran))
         others = [other.conversation.answer for other in evidence.ran if other is not ran]
         if any(answer in ran.stdout for answer in others):
             yield Breach("orchestrator.separate-conversations", "it printed the answer of another conversation")
@@ -123,6 +124,12 @@ def _result(evidence: Evidence) -> Iterator[Breach]:
             yield Breach(scenario.rule, f"{last_words(ran)}{_course(evidence)}")
         if ran.left:
             yield Breach("orchestrator.leaves-nothing-running", f"still running: {'; '.join(ran.left)}")
+
+
+def _expected(evidence: Evidence, ran: Ran) -> tuple[str, ...]:
+    """Return what the output must contain: the answer, and words before it that no quoting changes."""
+    says = {play.says for play in evidence.scenario.plays if play.says in _UNQUOTED}
+    return (ran.conversation.answer, *(SAYS[each].strip() for each in says if each))
 
 
 def _auto_approval(evidence: Evidence) -> Iterator[Breach]:
@@ -213,6 +220,24 @@ def _texts(evidence: Evidence) -> Iterator[Breach]:
                 yield _breach("text-whole", f"{what} did not arrive whole; the engine got {got}", None)
 
 
+def _repeats(evidence: Evidence) -> Iterator[Breach]:
+    """Check that what the user said is not sent to a session that has it: by a turn that succeeded, or by a reply."""
+    if evidence.scenario.expect != "success":
+        return
+    kept = dict[tuple[str | None, object], EngineCall]()
+    for call in (call for call in _turns(evidence) if call.started.kind == "turn"):
+        owner, resumed = _owner(evidence, call), call.started.resumed
+        if owner is None or resumed is None:
+            continue
+        turn, before = _turn_in(call, owner), kept.get((resumed, _turn_in(call, owner)))
+        if before:
+            yield _breach("sent-once", f"call {before.number} had sent this to the session, and succeeded", call)
+        elif turn != 1 and _replays(call, owner):
+            yield _breach("sent-once", "it sent the first prompt again to the session that has it", call)
+        if call.ended and call.ended.exit_code == 0:
+            kept[call.handle or resumed, turn] = call
+
+
 def _overlaps(evidence: Evidence) -> Iterator[Breach]:
     sessions: dict[str, list[EngineCall]] = {}
     for call in _turns(evidence):
@@ -227,7 +252,7 @@ def _overlaps(evidence: Evidence) -> Iterator[Breach]:
 
 _Check = Callable[[Evidence], Iterator[Breach]]
 _ALWAYS: Sequence[_Check] = (_auto_approval, _arguments, _stdin, _overlaps)
-_CALLS: Sequence[_Check] = (*_ALWAYS, _directory, _ids, _texts)
+_CALLS: Sequence[_Check] = (*_ALWAYS, _directory, _ids, _texts, _repeats)
 
 
 def _owner(evidence: Evidence, call: EngineCall) -> Conversation | None:

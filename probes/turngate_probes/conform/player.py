@@ -29,6 +29,7 @@ from turngate_probes.simulate.backend import Answer, ModelRequest, backend
 from turngate_probes.simulate.engine import about_itself
 from turngate_probes.simulate.faults import NONE, Faults, for_turn
 from turngate_probes.simulate.printing import provide, simulation
+from turngate_probes.simulate.settings_effects import approving_files
 from turngate_probes.simulate.simulated_process import Kind, SimulatedProcess
 from turngate_probes.simulate.sticky.process_start import starts_sticky
 from turngate_probes.simulate.store import store
@@ -49,8 +50,9 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
         unknown = asked_instead.answer is None
         problem = f"`{contract.executable} {asked_instead.words}` is not simulated" if unknown else ""
         return replace(start, kind="unknown" if unknown else "query", problem=problem)
+    files = approving_files(contract, argv, env, start.cwd)
     if starts_sticky(contract, argv):
-        return replace(start, kind="process", auto_approving=_auto_approving(argv, contract))
+        return replace(start, kind="process", auto_approving=(*_auto_approving(argv, contract), *files))
     latest = tuple(token for token in argv if token in contract.launch.newest_session_options)
     try:
         asked = arguments.read(contract, named(contract, argv, newest))
@@ -60,7 +62,7 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
     syntax = simulation(contract).arguments
     chosen, file = asked.line.last(syntax.working_directory), asked.line.last(syntax.prompt_file)
     tokens = tuple(token for token in argv if token != asked.prompt)
-    auto_approving = _auto_approving(tokens, contract)
+    auto_approving = (*_auto_approving(tokens, contract), *files)
     return replace(
         start,
         kind="turn",

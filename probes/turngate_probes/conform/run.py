@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from turngate import EngineContract, ProcessRequest, Stop
+from turngate.process import Stdin
 from turngate.process import run as run_process
 from turngate.process.sessions import Leftover
 from turngate.sanitize import bounded
@@ -89,7 +90,10 @@ def _played(
     def converse(talk: Conversation) -> Ran:
         variables = _variables(talk, folder)
         limit = scenario.deadline * scenario.turns + scenario.grace
-        request = ProcessRequest(command, Path.cwd(), env | variables, timeout=limit, max_output=MAX_OUTPUT)
+        # a terminal or a service manager leaves standard input open, and so would an engine that inherits it
+        request = ProcessRequest(
+            command, Path.cwd(), env | variables, stdin=Stdin.OPEN, timeout=limit, max_output=MAX_OUTPUT
+        )
         outcome = run_process(request, stop=stop)
         ended = time.time()
         return Ran(

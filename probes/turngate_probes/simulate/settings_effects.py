@@ -20,6 +20,7 @@ from turngate import EngineContract, Mode
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract.home_and_workspace import Canary, OutputSetting, Redirect, SetupFile
 from turngate_probes.simulate.backend import URL_VARIABLE, Answer, EngineContext, ModelRequest
+from turngate_probes.simulate.printing import simulation
 
 _CONTAINER_PROGRAM = "docker"
 # what a probe puts into the slots of an entry's files; none of it contains a quote, a bracket or white space
@@ -60,6 +61,22 @@ def lets_act(contract: EngineContract, argv: Sequence[str], env: Mapping[str, st
         setting.env.items() <= env.items() and _found(setting.files, env, cwd) is not None
         for setting in contract.approval_settings
     )
+
+
+def approving_files(contract: EngineContract, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> tuple[str, ...]:
+    """Return the files whose settings let the engine act without asking; none if the arguments make it ask."""
+    if _asks(contract, argv, env):
+        return ()
+    slots = {"work": cwd, "HOME": env.get("HOME", "")}
+    for name, usual in contract.store.locations.items():
+        slots[name] = env.get(name) or usual.format_map(slots)
+    found = []
+    for path, pattern in simulation(contract).approval_files.items():
+        file = Path(path.format_map(slots))
+        with suppress(OSError, ValueError):
+            if re.search(pattern, file.read_text("utf-8")):
+                found.append(str(file))
+    return tuple(found)
 
 
 def files_named(contract: EngineContract, prompt: str, env: Mapping[str, str], cwd: str) -> str:

@@ -29,6 +29,8 @@ def test_each_misbehaviour_names_a_release_or_is_harmless() -> None:
     assert unnamed == [
         "two-conversations",
         "slow-answer",
+        "slow-reply",
+        "slow-turns",
         "text-imitates-envelope",
         "executable-gone",
         "canceled",

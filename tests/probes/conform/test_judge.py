@@ -10,7 +10,7 @@ from turngate_probes.conform.calls import CallEnd, EngineCall, Started
 from turngate_probes.conform.catalogue import Scenario, scenarios
 from turngate_probes.conform.judge import Breach, Evidence, Ran, breaches, in_calls
 from turngate_probes.conform.plan import Conversation
-from turngate_probes.simulate.misbehaviour import UNREAD
+from turngate_probes.simulate.misbehaviour import SAYS, UNREAD
 
 A = Conversation("a", ("prompt of a", "reply of a"), "amber")
 B = Conversation("b", ("prompt of b", "reply of b"), "beryl")
@@ -149,13 +149,18 @@ def test_each_turn_resumes_what_the_last_one_printed() -> None:
     assert broken == ["resumes-the-id"]
 
 
+def failed(handle: str) -> EngineCall:
+    """Return a second turn that resumed s1 and failed."""
+    return call(2, A.prompts[1], resumed="s1", handle=handle, ended=CallEnd(handle, 1, 2.5))
+
+
 @pytest.mark.parametrize(
     "calls",
     [
         (call(1, A.prompts[0]), call(2, A.prompts[0], handle="s2"), call(3, A.prompts[1], resumed="s2", handle="s2")),
-        (*GOOD, call(3, A.prompts[1], resumed="s1")),
-        (GOOD[0], call(2, A.prompts[1], resumed="s1", handle="s2"), call(3, A.prompts[1], resumed="s1", handle="s2")),
-        (GOOD[0], call(2, A.prompts[1], resumed="s1", handle="s2"), call(3, A.prompts[1], resumed="s2", handle="s2")),
+        (GOOD[0], failed("s1"), call(3, A.prompts[1], resumed="s1")),
+        (GOOD[0], failed("s2"), call(3, A.prompts[1], resumed="s1", handle="s2")),
+        (GOOD[0], failed("s2"), call(3, A.prompts[1], resumed="s2", handle="s2")),
         (call(1, A.prompts[0]), call(2, A.prompts[0], handle="s2")),
     ],
     ids=["first turn", "second turn", "id before the attempt", "id of the attempt", "no reply"],
@@ -163,6 +168,25 @@ def test_each_turn_resumes_what_the_last_one_printed() -> None:
 def test_a_text_that_is_sent_again_is_another_attempt(calls: tuple[EngineCall, ...]) -> None:
     """It may resume what the first attempt did, and starts a fresh session only in the first turn."""
     assert rules(*calls) == []
+
+
+def test_what_the_user_says_is_sent_once() -> None:
+    """A reply whose turn succeeded does not come again, nor does the first prompt with a reply."""
+    assert rules(*GOOD, call(3, A.prompts[1], resumed="s1")) == ["sent-once"]
+    assert rules(GOOD[0], call(2, "\n".join(A.prompts), resumed="s1")) == ["sent-once"]
+
+
+def test_a_damaged_answer_is_a_wrong_one() -> None:
+    """Also if the damage is in another part of the text than the word that tells conversations apart."""
+    split = scenarios()["split-characters"]
+    assert rules(*GOOD, scenario=split, did=(ran(stdout=f"Gr??e {A.answer}"),)) == ["reads-any-output"]
+    assert rules(*GOOD, scenario=split, did=(ran(stdout=SAYS["unicode"] + A.answer),)) == []
+
+
+def test_a_refused_call_is_the_only_finding() -> None:
+    """That the conversation fails follows from it."""
+    refused = call(1, "", kind="refused", handle=None, problem="unexpected argument '--full-auto'")
+    assert rules(refused, did=(ran(code=1, stdout=""),)) == ["arguments"]
 
 
 def test_another_attempt_does_not_lose_the_session() -> None:
