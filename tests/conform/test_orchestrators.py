@@ -33,7 +33,7 @@ Reports = dict[str, Future[ConformReport]]
 
 
 def conform(
-    folder: Path, command: tuple[str, ...], chosen: tuple[str, ...], engine: tuple[str, str] = ("codex", CODEX)
+    folder: Path, command: tuple[str, ...], chosen: tuple[str, ...], engine: tuple[str, str | None] = ("codex", CODEX)
 ) -> ConformReport:
     """Return the report on an orchestrator."""
     played = tuple(scenarios()[name] for name in dict.fromkeys(chosen))

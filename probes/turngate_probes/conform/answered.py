@@ -31,8 +31,8 @@ LONG_ARGUMENT = "; an argument holds at most 128 KB on Linux, so pass the prompt
 def unanswered(evidence: Evidence, contract: EngineContract) -> tuple[ScenarioResult, str] | None:
     """Return why a run says nothing about its scenario; None: it says something."""
     turns = turns_of(evidence)
-    if why := unread(evidence.calls) or ("" if turns else _not_started(evidence, contract)):
-        return ScenarioResult.UNANSWERED, why
+    if reported := unread(evidence.calls) or ("" if turns else _not_started(evidence, contract)):
+        return ScenarioResult.UNANSWERED, reported
     in_turns = [call for call in turns if call.started.kind == "turn"]
     if needs_records(evidence.scenario) and any(in_plain_text(contract, call.started.argv) for call in in_turns):
         return ScenarioResult.SKIPPED, OTHER_OUTPUT

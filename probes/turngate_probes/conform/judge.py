@@ -15,7 +15,6 @@ from turngate_probes.simulate.misbehaviour import SAYS, UNREAD
 
 EXCERPT = 120
 _TEXT = "orchestrator.text-whole"
-_UNQUOTED = ("unicode",)
 _BROKEN = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
 # the faults of sessions, which do nothing to an orchestrator that sends the whole conversation in each turn
 _OF_SESSIONS = {"turn", "session", "session_id", "changes_session"}
@@ -128,8 +127,8 @@ def _result(evidence: Evidence) -> Iterator[Breach]:
 
 def _expected(evidence: Evidence, ran: Ran) -> tuple[str, ...]:
     """Return what the output must contain: the answer, and words before it that no quoting changes."""
-    says = {play.says for play in evidence.scenario.plays if play.says in _UNQUOTED}
-    return (ran.conversation.answer, *(SAYS[each].strip() for each in says if each))
+    says = [play.says for play in evidence.scenario.plays if play.says == "unicode"]
+    return (ran.conversation.answer, *(SAYS[each].strip() for each in says))
 
 
 def _auto_approval(evidence: Evidence) -> Iterator[Breach]:

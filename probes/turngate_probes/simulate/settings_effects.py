@@ -68,7 +68,7 @@ def approving_files(contract: EngineContract, argv: Sequence[str], env: Mapping[
     if _asks(contract, argv, env):
         return ()
     slots = {"work": cwd, "HOME": env.get("HOME", "")}
-    for name, usual in contract.store.locations.items():
+    for name, usual in (contract.store.locations if contract.store else {}).items():
         slots[name] = env.get(name) or usual.format_map(slots)
     found = []
     for path, pattern in simulation(contract).approval_files.items():
