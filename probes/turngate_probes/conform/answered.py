@@ -19,6 +19,7 @@ from turngate_probes.conform.run import MAX_VARIABLE, variable_of
 from turngate_probes.simulate.arguments import in_chosen_output, in_plain_text
 
 NO_CALL = "COMMAND never started the engine's executable; if your SDK brings its own, point it to ${variable}"
+NO_TURN = "COMMAND only asked the engine about itself, and started no turn"
 ONE_PROCESS = "COMMAND started one process for several turns; the engine plays this in processes for one turn only"
 NO_THIRD_TURN = "COMMAND did not send TURNGATE_REPLY_2"
 NO_CANCEL = "COMMAND did not cancel the turn after TURNGATE_CANCEL_AFTER_SEC"
@@ -57,7 +58,7 @@ def _not_started(evidence: Evidence, contract: EngineContract) -> str:
     if has_not_read(evidence):
         return NO_FILE + _failed(evidence)
     failed = next((f"COMMAND failed: {last_words(ran)}. " for ran in evidence.ran if ran.exit_code), "")
-    return failed + NO_CALL.format(variable=variable_of(contract.engine))
+    return failed + (NO_TURN if evidence.calls else NO_CALL).format(variable=variable_of(contract.engine))
 
 
 def too_long(evidence: Evidence) -> str:

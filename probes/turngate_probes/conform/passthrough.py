@@ -8,9 +8,11 @@ import sys
 import threading
 from typing import IO, BinaryIO
 
+import msgspec
 from msgspec.structs import replace
 
 from turngate import EngineContract, read_turn
+from turngate.decoding import decode
 from turngate_probes.conform.calls import MAX_WORDS, CallRecord, Started
 from turngate_probes.conform.plan import ConformPlan
 from turngate_probes.conform.recorded_stdin import RecordedStdin
@@ -50,7 +52,7 @@ def run(plan: ConformPlan, contract: EngineContract, record: CallRecord, started
     code = process.wait()
     for thread in outputs:
         thread.join()
-    session = read_turn(contract, "auto", bytes(kept["stdout"]), bytes(kept["stderr"]), code).session
+    session = read_turn(contract, "auto", _as_lines(bytes(kept["stdout"])), bytes(kept["stderr"]), code).session
     handle = session.handle_value if session else None
     if handle:
         record.session(handle)
@@ -66,6 +68,16 @@ def _as_decided(started: Started, *, accepted: bool, printed: bytes) -> Started:
         return replace(started, kind="unknown", problem=f"turngate can't read its arguments ({started.problem})")
     words = printed.decode("utf-8", "replace").split("\n")
     return replace(started, problem=next(filter(None, map(str.strip, words)), started.problem)[:MAX_WORDS])
+
+
+def _as_lines(printed: bytes) -> bytes:
+    """Return records that were printed as one list as a line each; other output is unchanged."""
+    if not printed.startswith(b"[{"):
+        return printed
+    try:
+        return b"\n".join(decode(printed, list[msgspec.Raw]))
+    except msgspec.DecodeError:
+        return printed
 
 
 def _copy(source: "IO[bytes]", to: BinaryIO, kept: bytearray) -> None:

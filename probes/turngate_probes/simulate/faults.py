@@ -60,6 +60,9 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     pause: Annotated[
         float, _at("stream", "both", "waits so many seconds between its first record and the next", 0, 86400)
     ] = 0.0
+    warns_inside: Annotated[bool, _at("stream", "turn", "prints a warning on stderr in the middle of each record")] = (
+        False
+    )
     unknown: Annotated[bool, _at("record", "both", "prints a record of a kind that nobody knows in each turn")] = False
     padding: Annotated[int, _at("record", "both", "prints such a record with a text of so many bytes", 0)] = 0
     prints_noise: Annotated[bool, _at("record", "both", "prints a line that is not JSON before each message")] = False

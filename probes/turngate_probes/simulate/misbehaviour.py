@@ -43,6 +43,7 @@ BOM = b"\xef\xbb\xbf"
 UNKNOWN = {"type": "turngate.unknown", "detail": {"percent": 50, "of": [1, None, "ä"]}}
 FLOOD_LINE = b"warning: the cache is stale, rebuilding it " + b"." * 84 + b"\n"
 _LEAD = re.compile(rb"[\xc0-\xff]")  # the first byte of a character of several bytes
+_WITHIN = 0x80  # the first two bits of a byte in the middle of a character
 _ONE_DOCUMENT = "json_document"
 
 
@@ -312,8 +313,14 @@ def pieces(output: FaultyOutput, faults: Faults) -> Iterator[FaultyOutput]:
         yield output
         return
     data = output.data.replace(b"\n", b"\r\n") if faults.crlf else output.data
-    cuts = {0, len(data)}
+    cuts, middle = {0, len(data)}, len(data) // 2
+    if faults.warns_inside:
+        while middle and data[middle] & 0xC0 == _WITHIN:
+            middle -= 1
+        cuts.add(middle)
     if faults.chunk:
         cuts |= {*range(0, len(data), faults.chunk), *(lead.end() for lead in _LEAD.finditer(data))}
     for at, end in pairwise(sorted(cuts)):
+        if faults.warns_inside and at == middle:
+            yield FaultyOutput("stderr", FLOOD_LINE)
         yield FaultyOutput("stdout", data[at:end])

@@ -80,7 +80,8 @@ def test_what_a_plain_text_cannot_show_is_skipped(tmp_path: Path) -> None:
     """The contract describes only output with records. A turn without an answer is one without text."""
     driver = tmp_path / "driver.sh"
     driver.write_text(
-        'cd "$TURNGATE_WORKSPACE" && answer=$(claude --print "$TURNGATE_PROMPT" </dev/null) && test -n "$answer" && echo "$answer"'
+        'cd "$TURNGATE_WORKSPACE" && exec </dev/null && answer=$(claude --print "$TURNGATE_PROMPT") && test "$answer" '
+        '&& echo "$answer"'
     )
     chosen = tuple(scenarios()[name] for name in ("two-turns", "no-answer", "exit-0-without-end"))
     session = ConformSession(("sh", str(driver)), (CLAUDE,), chosen, tmp_path / "r", 2, turns=1)

@@ -34,6 +34,7 @@ def test_each_misbehaviour_names_a_release_or_is_harmless() -> None:
         "text-imitates-envelope",
         "executable-gone",
         "canceled",
+        "warning-inside",
         "split-characters",
         "byte-order-mark",
         "crlf",

@@ -1,5 +1,6 @@
 """A CLI behind the recording executable."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.tables import each
 from turngate_probes.conform import executable
 from turngate_probes.conform.calls import calls
 from turngate_probes.conform.plan import ConformPlan, Conversation
@@ -44,6 +46,42 @@ def test_streams_and_exit_code_pass_through(tmp_path: Path) -> None:
     assert (call.stdin, call.stdin_closed, call.stdout, call.handle) == (b"hello", True, done.stdout, None)
     assert call.ended is not None
     assert call.ended.exit_code == 3
+
+
+@each(
+    "argv, script, kind, problem",
+    [
+        (
+            ("exec", "--new", "-"),
+            "echo \"error: unexpected argument '--new' found\" >&2; exit 2",
+            "refused",
+            "error: un",
+        ),
+        (("exec", "--new", "-"), "exit 0", "unknown", "turngate can't read its arguments"),
+        (("doctor",), "exit 1", "query", ""),
+    ],
+)
+def test_the_cli_decides_whether_it_refuses_its_arguments(
+    tmp_path: Path, argv: tuple[str, ...], script: str, kind: str, problem: str
+) -> None:
+    """What turngate can't read is not judged if the CLI accepts it; a refusal has the words of the CLI."""
+    path = behind(tmp_path, f"#!/bin/sh\n{script}\n")
+    subprocess.run([path, *argv], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    (call,) = calls(tmp_path)
+    assert (call.started.kind, call.started.problem[: len(problem)]) == (kind, problem)
+
+
+def test_a_list_of_records_has_a_session(tmp_path: Path) -> None:
+    """With its json output and --verbose, Claude Code prints all records as one list."""
+    cli, handle = tmp_path / "cli", "0198c6a1-6d70-4000-8000-000000000001"
+    end = {"type": "result", "subtype": "success", "is_error": False, "result": "hi", "session_id": handle}
+    records = [{"type": "system", "subtype": "init", "session_id": handle}, end]
+    cli.write_text(f"#!/bin/sh\necho '{json.dumps(records, separators=(',', ':'))}'\n")
+    cli.chmod(0o755)
+    path = executable.install(ConformPlan(str(tmp_path), "claude", "2.1.330", (), real=str(cli)))
+    argv = (path, "-p", "hi", "--output-format", "json", "--verbose")
+    subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    assert calls(tmp_path)[0].handle == handle
 
 
 def test_signals_pass_through(tmp_path: Path) -> None:
