@@ -36,7 +36,8 @@ class Started(Struct, frozen=True):
     `kind`: a turn, a question such as `--version`, a process for several turns, arguments that the engine refuses, or a
     command of the release that is not simulated. `problem` says what is refused, or isn't simulated.
     `resumed` and `prompt` are what the arguments ask for; the prompt is None if it comes on standard input.
-    `chosen` is the id that the caller gives to a new session. `newest_session` is the option that asks for the newest
+    `chosen` is the id that the caller gives to a new session, `model` the model that it asks for (empty: none).
+    `newest_session` is the option that asks for the newest
     session instead of an id. `auto_approving` lists the arguments, variables and files that let the engine act without
     asking.
     `stdin` is what kind of file standard input is. `at` is a monotonic time in seconds.
@@ -54,6 +55,7 @@ class Started(Struct, frozen=True):
     newest_session: str = ""
     problem: str = ""
     chosen: str | None = None
+    model: str = ""
     auto_approving: tuple[str, ...] = ()
 
 

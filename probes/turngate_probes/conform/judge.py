@@ -237,6 +237,15 @@ def _repeats(evidence: Evidence) -> Iterator[Breach]:
             kept[call.handle or resumed, turn] = call
 
 
+def _options(evidence: Evidence) -> Iterator[Breach]:
+    """Check that a model that the first turn asks for is that of the later ones, too."""
+    models = dict[Conversation | None, str]()
+    for call in (call for call in _turns(evidence) if call.started.kind == "turn"):
+        first = models.setdefault(_owner(evidence, call), call.started.model)
+        if first and not call.started.model:
+            yield _breach("keeps-the-options", f"it asked for no model, but the first turn for {first}", call)
+
+
 def _overlaps(evidence: Evidence) -> Iterator[Breach]:
     sessions: dict[str, list[EngineCall]] = {}
     for call in _turns(evidence):
@@ -251,7 +260,7 @@ def _overlaps(evidence: Evidence) -> Iterator[Breach]:
 
 _Check = Callable[[Evidence], Iterator[Breach]]
 _ALWAYS: Sequence[_Check] = (_auto_approval, _arguments, _stdin, _overlaps)
-_CALLS: Sequence[_Check] = (*_ALWAYS, _directory, _ids, _texts, _repeats)
+_CALLS: Sequence[_Check] = (*_ALWAYS, _directory, _ids, _texts, _repeats, _options)
 
 
 def _owner(evidence: Evidence, call: EngineCall) -> Conversation | None:

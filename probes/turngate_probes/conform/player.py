@@ -71,6 +71,7 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
         prompt=_text_of(Path(start.cwd, chosen or "", file)) if file else asked.prompt,
         newest_session=" ".join(latest),
         chosen=asked.line.last(syntax.new_session),
+        model=arguments.chosen_model(contract, asked.line),
         auto_approving=auto_approving,
     )
 

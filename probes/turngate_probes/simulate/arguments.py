@@ -458,12 +458,17 @@ def _is_plain(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLin
 def _model(contract: EngineContract, line: CommandLine) -> str:
     """Return the model that the options ask for, or the one that the release takes by itself."""
     by_itself = DEFAULT_MODEL if contract.hermetic.default_model else contract.hermetic.model
+    return chosen_model(contract, line) or by_itself
+
+
+def chosen_model(contract: EngineContract, line: CommandLine) -> str:
+    """Return the model that the options ask for; empty: none."""
     if not contract.launch.model:
-        return by_itself
+        return ""
     syntax, flag = simulation(contract).arguments, contract.launch.model[0].partition("=")[0]
     settings = [value for name, value in line.options if name == syntax.settings and value]
     set_by = [value.partition("=")[2].strip("\"'") for value in settings if value.startswith("model=")]
-    return line.last(flag) or next(reversed(set_by), "") or by_itself
+    return line.last(flag) or next(reversed(set_by), "")
 
 
 def _extra(word: str) -> UsageProblem:

@@ -176,6 +176,14 @@ def test_what_the_user_says_is_sent_once() -> None:
     assert rules(GOOD[0], call(2, "\n".join(A.prompts), resumed="s1")) == ["sent-once"]
 
 
+def test_a_later_turn_keeps_the_model() -> None:
+    """A resume that names none takes the default model; another one may be meant."""
+    first = call(1, A.prompts[0], model="first")
+    assert rules(first, call(2, A.prompts[1], resumed="s1")) == ["keeps-the-options"]
+    assert rules(first, call(2, A.prompts[1], resumed="s1", model="other")) == []
+    assert rules(GOOD[0], call(2, A.prompts[1], resumed="s1", model="other")) == []
+
+
 def test_a_damaged_answer_is_a_wrong_one() -> None:
     """Also if the damage is in another part of the text than the word that tells conversations apart."""
     split = scenarios()["split-characters"]
