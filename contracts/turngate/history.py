@@ -7,8 +7,8 @@ observed in both releases: a section of facts that a release lacks says nothing.
 Reading needs no network and runs nothing.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cache, partial
 from pathlib import Path
@@ -47,7 +47,8 @@ class Kind(StrEnum):
     """What a fact is about.
 
     The facts of a record are `kind` for itself, and `kind: key.path` for its keys. An engine whose records have no kind
-    has `key` instead, with `key.path`.
+    has `key` instead, with `key.path`. The facts of a command are `command` for itself, and `command: --option` for
+    its options, without those of the command above it.
     """
 
     OPTION = "option"
@@ -59,15 +60,25 @@ class Kind(StrEnum):
     REQUEST = "request"
     HEADER = "header"
     HOST = "host"
+    COMMAND = "command"
+    VARIABLE = "variable"
+    FEATURE = "feature"
+    MODEL = "model"
 
 
+# what a release lists, without a turn
+LISTED = frozenset({Kind.COMMAND, Kind.VARIABLE, Kind.FEATURE, Kind.MODEL})
 # what an engine says of itself depends on nothing but the release
-_FIXED = frozenset({Kind.OPTION, Kind.TOOL})
+_FIXED = frozenset({Kind.OPTION, Kind.TOOL, *LISTED})
 # what depends on the model too
 _OF_MODEL = frozenset({Kind.TOOL, Kind.TOOL_CALL, Kind.REQUEST})
 STUB = "stub"
 # the value of an option that no help page shows any more, but that is accepted
 HIDDEN = "not on the help page"
+# the value of a command that no help page shows
+HIDDEN_COMMAND = "hidden"
+# where lists of a release come from
+FROM_LIST = "any list"
 
 
 class _Release(Struct, frozen=True, kw_only=True):
@@ -102,7 +113,8 @@ class KnownRelease(_Release, frozen=True, kw_only=True):
     clauses: The result of each clause that was tested, by id.
     facts: What was observed, in sections named `kind/place`: in `option/codex exec --help` the value that each option
         takes, in `record/first turn` the type of each key. A value is empty where there is nothing but the name, and
-        `not on the help page` where the page stopped to show an option that the release accepts.
+        `not on the help page` where the page stopped to show an option that the release accepts, or `hidden` for a
+        command that only a completion script names.
     """
 
     clauses: Mapping[str, KnownResult] = field(default_factory=dict)
@@ -307,7 +319,7 @@ class _Before:
                 continue
             if kind == Kind.HOST and (_takes_more(earlier, release) or _takes_more(release, earlier)):
                 continue
-            for difference in _differing(facts, release.facts[section]):
+            for difference in differing(kind, facts, release.facts[section]):
                 if (section, difference[0]) not in self._by_chance:
                     yield section, earlier.version, difference
 
@@ -372,6 +384,36 @@ def _judged(release: KnownRelease) -> Iterator[tuple[str, KnownResult]]:
 def result_text(known: KnownResult) -> str:
     """Return a result with its symptoms, such as `deviates: fresh-session`."""
     return f"{known.result}: {', '.join(known.symptoms)}" if known.symptoms else str(known.result)
+
+
+def differing(
+    kind: str, was: Mapping[str, str], now: Mapping[str, str]
+) -> Iterator[tuple[str, str | None, str | None]]:
+    """Yield each differing fact of a kind with its values; None: absent.
+
+    A command that is gone has moved if the only new one with the same last word has another place. Its values are then
+    both names.
+    """
+    found = [*_differing(was, now)]
+    if kind != Kind.COMMAND:
+        yield from found
+        return
+    gone, new = (_by_last_word(name for name, *values in found if values[at] is None) for at in (1, 0))
+    moved = {gone[word][0]: gone_to for word, (gone_to, *more) in new.items() if not more and len(gone[word]) == 1}
+    for name, before, after in found:
+        if name in moved:
+            yield name, name, moved[name]
+        elif name not in moved.values():
+            yield name, before, after
+
+
+def _by_last_word(names: Iterable[str]) -> Mapping[str, list[str]]:
+    """Sort commands by their last word, without options."""
+    found = defaultdict[str, list[str]](list)
+    for name in names:
+        if ": " not in name:
+            found[name.rpartition(" ")[2]].append(name)
+    return found
 
 
 def _differing(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str | None, str | None]]:

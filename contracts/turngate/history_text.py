@@ -8,12 +8,12 @@ from turngate.contract.cached import cached_contract
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import Verdict
 from turngate.errors import ContractError
-from turngate.history import HIDDEN, Change, Kind
+from turngate.history import FROM_LIST, HIDDEN, HIDDEN_COMMAND, Change, Kind
 
 # what an exit code is called of a turn that had to be stopped
 _NEVER_ENDED = "did not end"
 _MOST: Final = 4
-_ANYWHERE: Final = ("any turn",)
+_ANYWHERE: Final = (("any turn",), (FROM_LIST,))
 # how a clause does now, and how it did before
 _RESULTS: Final[Mapping[str, tuple[str, str]]] = {
     Result.PASS: ("passes", "passed"),
@@ -68,7 +68,7 @@ def _shared(change: Change) -> Iterator[str]:
         yield "gone" if change.after is None else "new"
         # each record is named with its own keys; records that come or go as a whole are listed
         record, colon, _ = change.subject.partition(": ")
-        yield record if change.kind == Kind.RECORD and colon else ""
+        yield record if change.kind in (Kind.RECORD, Kind.COMMAND) and colon else ""
         # the call of a tool came to something
         yield change.after or "" if change.kind == Kind.TOOL_CALL else ""
     elif change.kind == Kind.OPTION and HIDDEN in (change.before, change.after):
@@ -147,6 +147,26 @@ def _options(group: list[Change]) -> str:
     return f"Option `{group[0].subject}` takes {takes} instead of {took}{_places(group)}."
 
 
+def _commands(group: list[Change]) -> str:
+    before, after = group[0].before, group[0].after
+    command, colon, _ = group[0].subject.partition(": ")
+    if before == group[0].subject:
+        return f"Command `{before}` is now `{after}`."
+    if not colon:
+        if HIDDEN_COMMAND in (before or "", after or "") and None not in (before, after):
+            state = "no longer on a help page, but still there" if after == HIDDEN_COMMAND else "on a help page now"
+            return f"Command `{command}` is {state}."
+        return _came("Command", "Commands")(group)
+    names = [f"`{change.subject.removeprefix(f'{command}: ')}`" for change in group]
+    options = f"option{'s' if len(names) > 1 else ''} {_listed(names)}"
+    if before is None:
+        return f"Command `{command}` has the new {options}."
+    if after is None:
+        return f"Command `{command}` no longer shows the {options}."
+    takes, took = (f"`{value}`" if value else "no value" for value in (after, before))
+    return f"The {options} of command `{command}` takes {takes} instead of {took}."
+
+
 def _exit_code(group: list[Change]) -> str:
     before, after, where = group[0].before, group[0].after, _listed(group[0].where)
     if after == _NEVER_ENDED:
@@ -190,7 +210,7 @@ def _places(group: list[Change]) -> str:
         where = tuple(
             f"`{' '.join(word for word in place.split() if word not in ('--help', '-h'))}`" for place in where
         )
-    return "" if where in ((), _ANYWHERE) else f" ({_listed(where)})"
+    return "" if where in ((), *_ANYWHERE) else f" ({_listed(where)})"
 
 
 def _listed(words: Iterable[str]) -> str:
@@ -205,6 +225,12 @@ _SENTENCES: Final[Mapping[str, Callable[[list[Change]], str]]] = {
     Kind.KEY: _keys,
     Kind.EXIT_CODE: _exit_code,
     Kind.OPTION: _options,
+    Kind.COMMAND: _commands,
+    Kind.FEATURE: _came("Feature", "Features", comes="on by default", goes="no longer on by default"),
+    Kind.MODEL: _came("Model", "Models", comes="now listed", goes="no longer listed"),
+    Kind.VARIABLE: _came(
+        "Environment variable", "Environment variables", comes="now on a help page", goes="on no help page any more"
+    ),
     Kind.TOOL: _came("Tool", "Tools", comes="offered", goes="no longer offered"),
     Kind.TOOL_CALL: _tool_call,
     Kind.REQUEST: _came("Request", "Requests", goes="no longer made"),

@@ -16,7 +16,7 @@ from turngate.contract.clauses import NEWEST_SET, Result
 from turngate.contract.verdict import Verdict
 from turngate.contract.versions import parse
 from turngate.errors import ContractError
-from turngate.history import Change, History, KnownRelease, KnownResult
+from turngate.history import Change, History, Kind, KnownRelease, KnownResult, differing
 
 PASS, FRESH = KnownResult(Result.PASS), KnownResult(Result.DEVIATES, ("fresh-session",))
 NEWER = "interactive.tool-call"
@@ -73,6 +73,16 @@ def test_a_record_that_comes_is_named_without_its_keys() -> None:
     assert subjects({"stats": "object"}, {"stats": "object", "stats.models": "object"}) == {"stats.models"}
     assert subjects({"stats": "object", "stats.models": "object"}, {}) == {"stats"}
     assert subjects({"item.started": ""}, {}) == {"item.started"}
+
+
+def test_a_command_that_has_another_place_has_moved() -> None:
+    """It is one change with both names; if two have its last word, nobody knows which of them it is."""
+    older = {"codex": "", "codex a": "", "codex a run": "", "codex a run: --x": "", "codex b": ""}
+    moved = {"codex": "", "codex a": "", "codex b": "", "codex b run": "", "codex b run: --x": ""}
+    assert [*differing(Kind.COMMAND, older, moved)] == [("codex a run", "codex a run", "codex b run")]
+    both = moved | {"codex c run": ""}
+    assert {name for name, *_ in differing(Kind.COMMAND, older, both)} == {"codex a run", "codex b run", "codex c run"}
+    assert len([*differing(Kind.RECORD, older, moved)]) == 2
 
 
 def test_a_clause_that_was_not_run_is_no_change() -> None:

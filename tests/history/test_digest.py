@@ -117,6 +117,18 @@ def test_what_differs_between_releases_is_kept_as_facts() -> None:
     }
 
 
+def test_what_a_release_lists_is_kept_as_facts() -> None:
+    """The commands of a help page, and the variables that it names."""
+    output = {"bytes": 0, "excerpt": ""}
+    page = {"argv": ["codex", "--help"], "exit_code": 0, "ended": "exit", "cpu_seconds": 0.1}
+    listed = {"command": {"codex a": ""}, "variable": {"CODEX_HOME": ""}}
+    place = {"release": "codex@0.169.0", "case": "listings", "step": "1", "stdout": output, "stderr": output}
+    assert known(j._event("page", page | place | {"listed": listed})).facts == {
+        "command/any list": {"codex a": ""},
+        "variable/any list": {"CODEX_HOME": ""},
+    }
+
+
 def test_an_engine_that_does_not_start_says_nothing_about_its_records() -> None:
     """Only its exit code is kept: its records, requests and hosts have not gone."""
     turn = j.turn(exit_code=1, kinds=[], paths=[], types=[], requests=[])

@@ -64,15 +64,16 @@ def test_results_are_added(tmp_path: Path) -> None:
 def test_what_a_release_does_under_another_model_replaces_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Results of selected clauses are added, whatever their model; facts are added only to those of the same one."""
+    """Results of selected clauses are added, whatever their model; facts only to those of the same, except lists."""
     ours = known(release("1.0.0", clauses=WHOLE, facts={"tool/mode auto": {"shell": ""}}))
     before = ours.releases[0]
     for model, tools in (("other", {"shell": ""}), (before.model, {"exec": ""})):
-        new = release("1.0.0", None, clauses={"stdin.open": PASS}, facts={"tool/mode auto": {"exec": ""}}, model=model)
+        facts = {"tool/mode auto": {"exec": ""}, "command/any list": {"x a": ""}}
+        new = release("1.0.0", None, clauses={"stdin.open": PASS}, facts=facts, model=model)
         monkeypatch.setattr(fill, "read", lambda _: ())
         monkeypatch.setattr(fill, "known_release", lambda _, new=new: new)
         (after,) = with_journal(ours, tmp_path).releases
-        assert (after.facts, after.model) == ({"tool/mode auto": tools}, before.model)
+        assert (after.facts, after.model) == (facts | {"tool/mode auto": tools}, before.model)
 
 
 def test_a_machine_that_can_not_test_a_release_changes_nothing(tmp_path: Path) -> None:

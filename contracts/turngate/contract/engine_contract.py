@@ -31,6 +31,7 @@ from turngate.contract.launch import (
     Guards,
     Help,
     Launch,
+    Listing,
     LostTools,
     Option,
     ResumeProbe,
@@ -378,6 +379,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     unsafe_settings: Annotated[tuple[UnsafeSetting, ...], SOME] = ()
     redirects: Annotated[tuple[Redirect, ...], SOME] = ()
     output_settings: Annotated[tuple[OutputSetting, ...], SOME] = ()
+    listings: Annotated[tuple[Listing, ...], SOME] = ()
     version: str | None = field(default=None, name="release")
     unverified: Strings = ()
 

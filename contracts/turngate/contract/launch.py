@@ -134,6 +134,22 @@ class Help(Struct, frozen=True):
         return structs.replace(self, pages=(structs.replace(first, names=names), *others))
 
 
+class Listing(Struct, frozen=True):
+    """A plain command that lists what a release has, without a turn, so that releases can be compared.
+
+    what: command: subcommands; without a pattern, a help page that names them, and so do their own pages, for which
+        they stand before its arguments; feature: features that are on by default; model: models that it knows.
+    argv: Arguments after the executable.
+    pattern: Finds each item in the output. Its group `name` is the item. Commands that no help page names are hidden.
+    """
+
+    RULE: ClassVar[SchemaRule] = {"if": has("what", "feature", "model"), "then": {"required": ["pattern"]}}
+
+    what: Literal["command", "feature", "model"]
+    argv: Strings
+    pattern: Annotated[Regex, matching(r"\(\?P<name>")] | None = None
+
+
 class UsageRefusal(Struct, frozen=True):
     """Prompts that a channel can't carry unaltered, and why."""
 

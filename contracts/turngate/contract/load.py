@@ -60,6 +60,7 @@ ALL_OF = (
     "unsafe_settings",
     "redirects",
     "output_settings",
+    "listings",
 )
 SECTIONS = (*ONE_OF, *ALL_OF)
 # a key that is renamed, removed or means something else gives the next number

@@ -101,7 +101,7 @@ def version_readable(observed: Observations) -> Finding:
     return passed(f"reports {version}")
 
 
-@check("help.surface", "static")
+@check("help.surface", "static", "listings")
 def help_surface(observed: Observations) -> Finding:
     """Each help page contains, as whole words, every name that the contract expects there."""
     pages = {f"static/help-{i + 1}": page for i, page in enumerate(observed.contract.help.pages)}

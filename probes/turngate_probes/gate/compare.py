@@ -6,17 +6,20 @@ The claims of the contract about both releases are compared too.
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import takewhile
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, field
 
 from turngate import Ended, EngineContract
 from turngate.contract.clauses import Result, Severity
 from turngate.contract.launch import Stream
 from turngate.contract.verdict import ClauseResult, fallen_needs
+from turngate.history import HIDDEN_COMMAND, Kind, differing
 from turngate.sanitize import bounded, command_line
 from turngate_probes.journal.events import Event, PageEvent, TurnEvent
+from turngate_probes.journal.listings import sections
 from turngate_probes.journal.tool_access import ModeToolAccess, ToolAccess, ToolCallResult
 from turngate_probes.report.reports import Difference, Impact, ReleaseReport
 
@@ -80,6 +83,28 @@ def option_use(contract: EngineContract, name: str) -> tuple[Use, str]:
     if any(name in page.names for page in contract.help.pages):
         return Use.RELIES, "resume.accepted"
     return Use.NONE, "help.surface"
+
+
+def command_use(contract: EngineContract, name: str) -> tuple[Use, str]:
+    """Return what the contract does with a command, or with an option `command: --option`, and which clause tests it.
+
+    No clause tests those of a kept process, which the help pages alone show.
+    """
+    command, _, option = name.partition(": ")
+    words, launch, sticky = {*command.split()[1:]}, contract.launch, contract.sticky
+    for argv, options, clause in (
+        (launch.start, launch.start, "resume.accepted"),
+        (launch.resume, launch.resume, "resume.accepted"),
+        (sticky.argv, (*sticky.argv, *sticky.options), "help.surface"),
+    ):
+        if words and words <= {*argv} and (not option or option in options):
+            return Use.RELIES, clause
+    return Use.NONE, "help.surface"
+
+
+def _command(contract: EngineContract, argv: Iterable[str]) -> str:
+    """Return the program with the subcommands before the first option."""
+    return " ".join((contract.executable, *takewhile(lambda word: not word.startswith("-"), argv)))
 
 
 def keys_in_use(contract: EngineContract) -> Mapping[tuple[str, str], str]:
@@ -189,12 +214,14 @@ def _shown(value: Any, other: Any) -> str:
 class ReleaseSurface(Struct, frozen=True):
     """The names on each observed help page, even if empty; the kinds of records and their keys of each ended turn.
 
-    A key is written as `kind: path`. Turns that did not end by themselves are left out.
+    A key is written as `kind: path`. Turns that did not end by themselves are left out. `listed` is what the release
+    lists without a turn, in sections as the history has them.
     """
 
     names: Mapping[str, Sequence[str]]
     kinds: Mapping[str, Sequence[str]]
     keys: Mapping[str, Sequence[str]]
+    listed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 class Side(Struct, frozen=True):
@@ -231,6 +258,7 @@ def surface(events: Iterable[Event], release: str) -> ReleaseSurface:
         {page.step: page.names for page in mine if isinstance(page, PageEvent) and page.names is not None},
         {turn.name: turn.kinds for turn in turns if turn.kinds is not None},
         {turn.name: turn.paths for turn in turns if turn.paths is not None},
+        sections(mine),
     )
 
 
@@ -240,6 +268,7 @@ def differences(old: Side, new: Side, was: EngineContract) -> list[Difference]:
     return [
         *_clauses(Results(old.release), results),
         *_names(old, new, was, results),
+        *_listed(old, new, was, results),
         *_records(old, new, was, results),
         *(_models(old.release, new.release) or _tools(old.release.tool_access, new.release.tool_access, was)),
     ]
@@ -275,6 +304,43 @@ def _names(old: Side, new: Side, was: EngineContract, results: Results) -> Itera
             if use is Use.RELIES:
                 detail += ", but turns still run with it" if holds else ", and turns don't run with it"
         yield _gone_or_new("option", name, use, detail, "help.surface", gone=name in before, holds=holds)
+
+
+def _listed(old: Side, new: Side, was: EngineContract, results: Results) -> Iterator[Difference]:
+    """Compare what both releases list without a turn; options on a page of the contract are compared there."""
+    pages = {_command(was, page.argv) for page in was.help.pages}
+    before, after = old.surface.listed, new.surface.listed
+    for section in sorted(before.keys() & after.keys()):
+        kind = section.partition("/")[0]
+        for name, earlier, later in sorted(differing(kind, before[section], after[section])):
+            command, colon, _ = name.partition(": ")
+            if kind == Kind.COMMAND and colon and command in pages:
+                continue
+            use, clause = command_use(was, name) if kind == Kind.COMMAND else (Use.NONE, "help.surface")
+            holds = clause != "help.surface" and results.holds(clause)
+            yield _listed_difference(kind, name, earlier, later, use, clause, holds=holds)
+
+
+def _listed_difference(
+    kind: str, name: str, before: str | None, after: str | None, use: Use, clause: str, *, holds: bool
+) -> Difference:
+    told: Any = "listed model" if kind == Kind.MODEL else kind
+    is_moved = before == name
+    impact = Impact.ADDITIVE if before is None else Impact.NONE
+    if after is None or is_moved:
+        impact = of_surface(use, holds=holds)
+    if before is None:
+        detail = "on by default now" if kind == Kind.FEATURE else "new in what the release lists"
+    elif after is None:
+        detail = "no longer on by default" if kind == Kind.FEATURE else "the release no longer lists it"
+        detail += ", and the contract uses it" if use is Use.RELIES else ""
+    elif is_moved:
+        detail = f"it is now {after}"
+    elif HIDDEN_COMMAND in (before, after):
+        detail = "no longer on a help page, but still there" if after == HIDDEN_COMMAND else "on a help page now"
+    else:
+        detail = f"it takes {after or 'no value'} instead of {before or 'no value'}"
+    return Difference(told, name, before, after, impact, detail, clause)
 
 
 def _records(old: Side, new: Side, was: EngineContract, results: Results) -> Iterator[Difference]:

@@ -33,9 +33,12 @@ from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Turn
 from turngate_probes.harness.repository import make_repository
 from turngate_probes.harness.sandbox import Sandbox
+from turngate_probes.harness.subcommands import CASE as LISTINGS
+from turngate_probes.harness.subcommands import subcommands
 from turngate_probes.stub_model import Cut, Hang, Refuse, Reply, Text, ToolCall, new_nonce
 
 LARGE_PROMPT = 200_000
+MOST_PAGES = 300
 FILLER = "All work and no play makes a dull prompt. "
 # what a prompt and an answer may lose on their way: white space at their ends, line ends, characters of several bytes
 ODD_LINES = "Blanks, é, 你 and 🎨.\r\nThis follows CRLF,\u2028and this a line separator.\n\n\tThis follows a tab.\n"
@@ -131,6 +134,21 @@ def _static(driver: EngineDriver) -> None:
     driver.page("version", driver.contract.version_query.argv)
     for i, page in enumerate(driver.contract.help.pages):
         driver.page(f"help-{i + 1}", page.argv)
+
+
+def _listings(driver: EngineDriver) -> None:
+    """Run what lists the parts of a release: one command, or the help pages of all subcommands."""
+    program = driver.contract.executable
+    for index, listing in enumerate(driver.contract.listings, 1):
+        asked, texts = list[tuple[str, ...]]([()]), set[bytes]()
+        for command in asked:
+            page = driver.page("-".join((str(index), *command)), (*command, *listing.argv))
+            # a parser that doesn't know a subcommand shows the page above it again
+            if listing.pattern is None and page.stdout not in texts:
+                texts.add(page.stdout)
+                text = page.printed.on("stdout")
+                asked += [(*command, name) for name in subcommands(text, (program, *command))]
+            del asked[MOST_PAGES:]
 
 
 def _main(driver: EngineDriver) -> None:
@@ -402,6 +420,7 @@ CASES = (
     Case("backend-401", _one_turn(Refuse(401), fails=True, hang="hang-401"), 1, waits=True),
     Case("disturbed", session_cases.disturbed, session_cases.disturbed_turns, waits=True),
     Case("static", _static, 0, level="static"),
+    Case(LISTINGS, _listings, 0, level="static"),
     Case("main", _main, 6, opens=True),
     Case("bad-handles", _bad_handles, 3),
     Case("auto", _auto, 2),
@@ -457,7 +476,7 @@ _CALLED_ONCE = Case("tool-call", _called_once, 1)
 _LARGE_PROMPT = Case("large-prompt", _large_prompt, 1)
 # streams do not show which programs were started, and those of a killed turn depend on the moment
 _SURROUNDED = ("canaries", "own-settings", "workspace", "artifacts", "file-marks", "asked-model", "any-settings")
-_NOT_RECORDED = ("ends-once", "disturbed", "at-once", *_SURROUNDED)
+_NOT_RECORDED = (LISTINGS, "ends-once", "disturbed", "at-once", *_SURROUNDED)
 _REDUCED = (_CALLED_ONCE, _LARGE_PROMPT)
 _LEFT_OUT = {*_NOT_RECORDED, *(case.name for case in _REDUCED)}
 RECORDED = (

@@ -154,10 +154,15 @@ class _CommandEvent(_StepEvent, frozen=True):
 
 
 class PageEvent(_CommandEvent, frozen=True, tag="page"):
-    """The output of a plain command; `names` are those on a help page, `options` its options with their values."""
+    """The output of a plain command.
+
+    `names` are those on a help page, `options` its options with their values. `listed` is what a listing shows: for
+    each kind of thing the names, each with a value that may be empty.
+    """
 
     names: tuple[str, ...] | None = None
     options: tuple[str, ...] | None = None
+    listed: dict[str, dict[str, str]] | None = None
 
 
 class TurnEvent(_CommandEvent, frozen=True, tag="turn"):

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from turngate import EngineContract, MachineError, UsageError
+from turngate import Ended, EngineContract, MachineError, UsageError
 from turngate.contract.launch import HelpPage
 from turngate.contract.verdict import OutputExcerpt, RequestExcerpt, decode_hook
 from turngate.decoding import decode
@@ -25,6 +25,8 @@ from turngate.sanitize import bounded, redact
 from turngate.turn.framing import framer
 from turngate.turn.records import Record, value_at
 from turngate_probes.harness.observations import CommandOutput, Observation, ServerCall, Turn
+from turngate_probes.harness.subcommands import CASE as LISTINGS
+from turngate_probes.journal import listings
 from turngate_probes.journal.events import SCHEMA, CallEvent, Event, ObservedEvent, PageEvent, ReleaseFailed, TurnEvent
 from turngate_probes.journal.tool_access import reported
 from turngate_probes.stub_model import Exchange
@@ -75,6 +77,7 @@ def seen_event(
                 **_command(release, item, places),
                 names=names(item, contract) if contract else None,
                 options=usages(item, contract) if contract else None,
+                listed=_listed(item, contract) if contract else None,
             )
         case ServerCall():
             return CallEvent(
@@ -188,8 +191,12 @@ def usages(page: CommandOutput, contract: EngineContract) -> tuple[str, ...]:
     wanted = _help_page(page, contract)
     if wanted is None:
         return ()
+    return _usages(page.printed.on(wanted.stream))
+
+
+def _usages(text: str) -> tuple[str, ...]:
     described = dict[str, str]()
-    for block in _BLOCK.findall(page.printed.on(wanted.stream)):
+    for block in _BLOCK.findall(text):
         name = next(iter(_LONG.findall(block)), "")
         if not name or name in described:
             continue
@@ -197,6 +204,16 @@ def usages(page: CommandOutput, contract: EngineContract) -> tuple[str, ...]:
         words = [name, *([value[1]] if value else []), *_CHOICES.findall(block)]
         described[name] = " ".join(" ".join(words).split())
     return tuple(sorted(text[:LONGEST] for text in described.values())[:MOST])
+
+
+def _listed(page: CommandOutput, contract: EngineContract) -> dict[str, dict[str, str]] | None:
+    case, _, step = page.name.partition("/")
+    if case != LISTINGS or page.exit_code != 0 or page.ended is not Ended.EXIT:
+        return None
+    listing = contract.listings[int(step.partition("-")[0]) - 1]
+    arguments = page.argv[1 : len(page.argv) - len(listing.argv)]
+    text = page.printed.on("stdout")
+    return listings.listed(listing, (contract.executable, *arguments), text, _usages(text))
 
 
 def _help_page(page: CommandOutput, contract: EngineContract) -> HelpPage | None:

@@ -200,7 +200,21 @@ class Difference(Struct, frozen=True, forbid_unknown_fields=True):
         it; absent: unknown.
     """
 
-    kind: Literal["clause", "option", "event", "key", "model", "tool", "call", "claim", "deviation"]
+    kind: Literal[
+        "clause",
+        "option",
+        "command",
+        "feature",
+        "variable",
+        "listed model",
+        "event",
+        "key",
+        "model",
+        "tool",
+        "call",
+        "claim",
+        "deviation",
+    ]
     subject: Text
     before: str | None
     after: str | None

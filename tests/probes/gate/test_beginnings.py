@@ -27,6 +27,8 @@ def _history(monkeypatch: pytest.MonkeyPatch) -> None:
         {"option/codex --help": {"--x": ""}, "record/first turn": {"a": ""}, "tool/mode auto": {"sh": ""}},
         {"option/codex --help": {"--x": ""}, "record/first turn": {"a": "", "a: b": "null"}, "tool/mode auto": {}},
     ]
+    facts[0] |= {"feature/any list": {}, "model/any list": {}}
+    facts[1] |= {"feature/any list": {"goals": ""}, "model/any list": {"m": ""}}
     clauses = [{"stdin.open": PASS}, {"stdin.open": PASS}, {"stdin.open": FRESH}]
     steps = [release(f"1.{n}.0", facts=f, clauses=c) for n, (f, c) in enumerate(zip(facts, clauses, strict=True))]
     ours = known(*steps, published=("1.1.5", "1.1.6"))
@@ -39,6 +41,8 @@ def _history(monkeypatch: pytest.MonkeyPatch) -> None:
         (row("option", "--x", None, "--x"), "1.1.0"),
         (row("option", "--x", "--x", None), UNSET),
         (row("option", "--y", None, "--y"), UNSET),
+        (row("feature", "goals", None, ""), "1.1.0"),
+        (row("listed model", "m", None, ""), "1.1.0"),
         (row("key", "a: b", None, "a: b"), "1.1.5 to 1.2.0"),
         (row("tool", "sh (auto)", "sh", None), "1.1.5 to 1.2.0"),
         (row("tool", "sh (interactive)", "sh", None), UNSET),

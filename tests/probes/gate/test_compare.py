@@ -166,3 +166,23 @@ def test_tools_under_different_models_are_not_compared() -> None:
         assert {each.kind for each in differences(earlier, unlike, CONTRACT)} == {"model"}
     alike = new(tool_access=after, models=models("gpt-1"))
     assert {each.kind for each in differences(earlier, alike, CONTRACT)} == {"tool"}
+
+
+def test_what_a_release_lists_is_compared_by_what_the_contract_uses() -> None:
+    """A lost command of a kept process is breaking, a new one additive; a list that one side lacks says nothing."""
+    lists = [
+        {
+            "command/any list": {"codex app-server": "", "codex x": "", "codex exec": "", "codex exec: --json": ""},
+            "feature/any list": {},
+        },
+        {"command/any list": {"codex exec": "", "codex y": "", "codex y x": ""}, "feature/any list": {"goals": ""}},
+    ]
+    before, after = (ReleaseSurface({}, {}, {}, listed) for listed in lists)
+    changes = by_subject(old(surface=before), new(surface=after))
+    assert {name: (row.kind, row.impact, row.after) for name, row in changes.items()} == {
+        "codex app-server": ("command", Impact.BREAKING, None),
+        "codex x": ("command", Impact.NONE, "codex y x"),
+        "codex y": ("command", Impact.ADDITIVE, ""),
+        "goals": ("feature", Impact.ADDITIVE, ""),
+    }
+    assert by_subject(old(surface=before), new()) == {}

@@ -222,3 +222,16 @@ def test_a_later_minute_is_waited_for_after_the_first_turn(tmp_path: Path, monke
     monkeypatch.setattr(EngineDriver, "until_later_minute", lambda _, since: waited.append(since))
     observed = engines.play(engines.install(tmp_path), tmp_path, "later-minute").observed
     assert waited == [observed.turns["later-minute/a-first"].finished_at]
+
+
+def test_the_help_pages_of_all_subcommands_are_asked_for(tmp_path: Path) -> None:
+    """A page that a parser shows again for a subcommand that it doesn't know has no subcommands of its own."""
+    pages = {"--help": "Commands:\n  a  x\n  b  x\n", "a --help": "Commands:\n  c  x\n", "a c --help": "c\n"}
+    pages["b --help"] = pages["--help"]
+    printed = "".join(f"  '{argv}') printf '%s' '{text}';;\n" for argv, text in pages.items())
+    program = tmp_path / "codex"
+    program.write_text(f'#!/bin/sh\ncase "$*" in\n{printed}  *) exit 2;;\nesac\n')
+    program.chmod(0o755)
+    played = engines.play(program, tmp_path, "listings").observed
+    pages_of = {name: page.exit_code for name, page in played.pages.items() if name.startswith("listings/1")}
+    assert pages_of == dict.fromkeys(("listings/1", "listings/1-a", "listings/1-b", "listings/1-a-c"), 0)

@@ -4,7 +4,7 @@ No text of an engine or of its prompts is kept, except the reason of a failure.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import UNSET
@@ -16,6 +16,7 @@ from turngate.contract.verdict import ClauseResult, Verdict
 from turngate.history import Kind, KnownRelease, KnownResult
 from turngate.sanitize import bounded
 from turngate_probes.journal.events import Event, PageEvent, ProbeStarted, ReleaseFinished, TurnEvent
+from turngate_probes.journal.listings import sections
 from turngate_probes.journal.tool_access import tool_access
 from turngate_probes.report.build import build
 from turngate_probes.report.reports import ReleaseReport
@@ -105,7 +106,7 @@ def _lasting(text: str) -> str:
     return text
 
 
-def _facts(events: Iterable[Event], *, has_kinds: bool) -> Iterator[tuple[str, Mapping[str, str]]]:
+def _facts(events: Sequence[Event], *, has_kinds: bool) -> Iterator[tuple[str, Mapping[str, str]]]:
     turns = [event for event in events if isinstance(event, TurnEvent)]
     started = _started(turns)
     for event in events:
@@ -116,6 +117,7 @@ def _facts(events: Iterable[Event], *, has_kinds: bool) -> Iterator[tuple[str, M
             yield from _turn(event, place, has_kinds=has_kinds, started=started)
         elif isinstance(event, ReleaseFinished) and event.hosts is not UNSET and started:
             yield f"{Kind.HOST}/any turn", dict.fromkeys(event.hosts, "")
+    yield from sections(events).items()
     access = tool_access(turns)
     for mode, offered in access.modes() if access else ():
         if offered.tools is not None:

@@ -14,7 +14,7 @@ from turngate import MachineError, NotFoundError, history
 from turngate.contract import load
 from turngate.contract.verdict import Verdict
 from turngate.contract.versions import parse
-from turngate.history import History, KnownRelease
+from turngate.history import LISTED, History, KnownRelease
 from turngate.process.sessions import adopting_orphans
 from turngate_probes.clauses.checks import LEVELS
 from turngate_probes.harness.interrupt import Interrupt, interruptible
@@ -135,7 +135,9 @@ def with_journal(known: History, journal: Path) -> History:
         return known  # a machine that lacks something says nothing about what another one has shown
     if new.verdict is None and before:
         # what a release does under another model is not compared
-        facts = {**before.facts, **new.facts} if new.model == before.model else before.facts
+        same = new.model == before.model
+        own = {name: facts for name, facts in new.facts.items() if same or name.partition("/")[0] in LISTED}
+        facts = {**before.facts, **own}
         new = replace(before, clauses={**before.clauses, **new.clauses}, facts=facts)
     return known.with_release(new)
 
