@@ -48,7 +48,8 @@ class Kind(StrEnum):
 
     The facts of a record are `kind` for itself, and `kind: key.path` for its keys. An engine whose records have no kind
     has `key` instead, with `key.path`. The facts of a command are `command` for itself, and `command: --option` for
-    its options, without those of the command above it.
+    its options, without those of the command above it. Those of a protocol are `request thread/start` for a message and
+    `request thread/start: cwd` for its fields.
     """
 
     OPTION = "option"
@@ -64,10 +65,11 @@ class Kind(StrEnum):
     VARIABLE = "variable"
     FEATURE = "feature"
     MODEL = "model"
+    PROTOCOL = "protocol"
 
 
 # what a release lists, without a turn
-LISTED = frozenset({Kind.COMMAND, Kind.VARIABLE, Kind.FEATURE, Kind.MODEL})
+LISTED = frozenset({Kind.COMMAND, Kind.VARIABLE, Kind.FEATURE, Kind.MODEL, Kind.PROTOCOL})
 # what an engine says of itself depends on nothing but the release
 _FIXED = frozenset({Kind.OPTION, Kind.TOOL, *LISTED})
 # what depends on the model too

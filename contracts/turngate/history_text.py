@@ -68,7 +68,7 @@ def _shared(change: Change) -> Iterator[str]:
         yield "gone" if change.after is None else "new"
         # each record is named with its own keys; records that come or go as a whole are listed
         record, colon, _ = change.subject.partition(": ")
-        yield record if change.kind in (Kind.RECORD, Kind.COMMAND) and colon else ""
+        yield record if change.kind in (Kind.RECORD, Kind.COMMAND, Kind.PROTOCOL) and colon else ""
         # the call of a tool came to something
         yield change.after or "" if change.kind == Kind.TOOL_CALL else ""
     elif change.kind == Kind.OPTION and HIDDEN in (change.before, change.after):
@@ -167,6 +167,24 @@ def _commands(group: list[Change]) -> str:
     return f"The {options} of command `{command}` takes {takes} instead of {took}."
 
 
+def _protocol(group: list[Change]) -> str:
+    before, after = group[0].before, group[0].after
+    message, colon, _ = group[0].subject.partition(": ")
+    if not colon:
+        return _came("In the protocol,", "In the protocol,")(group)
+    fields = [change.subject.removeprefix(f"{message}: ") for change in group]
+    named = [
+        f"`{name}`{' (required)' if (change.after or '').startswith('required') else ''}"
+        for name, change in zip(fields, group, strict=True)
+    ]
+    noun = "field" if len(group) == 1 else "fields"
+    if before is None:
+        return f"In the protocol, `{message}` has the new {noun} {_listed(named)}."
+    if after is None:
+        return f"In the protocol, `{message}` no longer has the {noun} {_listed(named)}."
+    return f"In the protocol, the field `{fields[0]}` of `{message}` is {after} instead of {before}."
+
+
 def _exit_code(group: list[Change]) -> str:
     before, after, where = group[0].before, group[0].after, _listed(group[0].where)
     if after == _NEVER_ENDED:
@@ -226,6 +244,7 @@ _SENTENCES: Final[Mapping[str, Callable[[list[Change]], str]]] = {
     Kind.EXIT_CODE: _exit_code,
     Kind.OPTION: _options,
     Kind.COMMAND: _commands,
+    Kind.PROTOCOL: _protocol,
     Kind.FEATURE: _came("Feature", "Features", comes="on by default", goes="no longer on by default"),
     Kind.MODEL: _came("Model", "Models", comes="now listed", goes="no longer listed"),
     Kind.VARIABLE: _came(

@@ -138,16 +138,33 @@ class Listing(Struct, frozen=True):
     """A plain command that lists what a release has, without a turn, so that releases can be compared.
 
     what: command: subcommands; without a pattern, a help page that names them, and so do their own pages, for which
-        they stand before its arguments; feature: features that are on by default; model: models that it knows.
-    argv: Arguments after the executable.
+        they stand before its arguments; feature: features that are on by default; model: models that it knows;
+        protocol: messages and items of a protocol, from a JSON Schema.
+    argv: Arguments after the executable. {home} is the engine's home directory.
     pattern: Finds each item in the output. Its group `name` is the item. Commands that no help page names are hidden.
+    file: The file that it writes, to be read in place of its output.
+    unions: What the variants of a union are called -> the path of the union's definition.
+    uses: The variants, and the fields of variants, that turngate uses, such as `item agentMessage: text`.
     """
 
-    RULE: ClassVar[SchemaRule] = {"if": has("what", "feature", "model"), "then": {"required": ["pattern"]}}
+    RULE: ClassVar[SchemaRule] = {
+        "allOf": [
+            {"if": has("what", "feature", "model"), "then": {"required": ["pattern"]}},
+            either(has("what", "protocol"), ("unions", "uses"), ()),
+        ]
+    }
 
-    what: Literal["command", "feature", "model"]
+    what: Literal["command", "feature", "model", "protocol"]
     argv: Strings
     pattern: Annotated[Regex, matching(r"\(\?P<name>")] | None = None
+    file: Text = ""
+    unions: Annotated[Mapping[Name, Text], NOT_EMPTY] = field(default_factory=dict)
+    uses: Annotated[Texts, NOT_EMPTY] = ()
+
+    @property
+    def asks_subcommands(self) -> bool:
+        """Whether the pages of the subcommands that a page names follow it."""
+        return self.what == "command" and self.pattern is None
 
 
 class UsageRefusal(Struct, frozen=True):

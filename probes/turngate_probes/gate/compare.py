@@ -85,6 +85,14 @@ def option_use(contract: EngineContract, name: str) -> tuple[Use, str]:
     return Use.NONE, "help.surface"
 
 
+def listed_use(contract: EngineContract, kind: str, name: str) -> tuple[Use, str]:
+    """Return what the contract does with something that a release lists, and which clause tests it."""
+    if kind == Kind.COMMAND:
+        return command_use(contract, name)
+    used = any(name in listing.uses for listing in contract.listings)
+    return (Use.RELIES if used else Use.NONE), "help.surface"
+
+
 def command_use(contract: EngineContract, name: str) -> tuple[Use, str]:
     """Return what the contract does with a command, or with an option `command: --option`, and which clause tests it.
 
@@ -306,31 +314,47 @@ def _names(old: Side, new: Side, was: EngineContract, results: Results) -> Itera
         yield _gone_or_new("option", name, use, detail, "help.surface", gone=name in before, holds=holds)
 
 
-def _listed(old: Side, new: Side, was: EngineContract, results: Results) -> Iterator[Difference]:
-    """Compare what both releases list without a turn; options on a page of the contract are compared there."""
+def _listed(old: Side, new: Side, was: EngineContract, results: Results) -> list[Difference]:
+    """Compare what both releases list without a turn; options on a page of the contract are compared there.
+
+    What the contract uses comes first, then what is required now, what is gone, and what is new.
+    """
     pages = {_command(was, page.argv) for page in was.help.pages}
-    before, after = old.surface.listed, new.surface.listed
+    before, after, rows = old.surface.listed, new.surface.listed, list[tuple[int, Difference]]()
     for section in sorted(before.keys() & after.keys()):
         kind = section.partition("/")[0]
-        for name, earlier, later in sorted(differing(kind, before[section], after[section])):
+        for name, earlier, later in sorted(differing(kind, before[section], after[section]), key=lambda row: row[0]):
             command, colon, _ = name.partition(": ")
             if kind == Kind.COMMAND and colon and command in pages:
                 continue
-            use, clause = command_use(was, name) if kind == Kind.COMMAND else (Use.NONE, "help.surface")
+            use, clause = listed_use(was, kind, name)
             holds = clause != "help.surface" and results.holds(clause)
-            yield _listed_difference(kind, name, earlier, later, use, clause, holds=holds)
+            is_required = kind == Kind.PROTOCOL and _requires(name, earlier, later)
+            if is_required and use is Use.NONE:
+                use = listed_use(was, kind, command)[0]
+            row = _listed_difference(kind, name, earlier, later, use, clause, holds=holds, required=is_required)
+            order = (row.impact is Impact.BREAKING, is_required, later is None, True)
+            rows.append((order.index(True), row))
+    return [row for _, row in sorted(rows, key=lambda each: each[0])]
+
+
+def _requires(name: str, before: str | None, after: str | None) -> bool:
+    """Whether a message to the engine must have a field now that it could be without."""
+    is_sent = name.startswith(("request", "question"))
+    return is_sent and (after or "").startswith("required") and not (before or "").startswith("required")
 
 
 def _listed_difference(
-    kind: str, name: str, before: str | None, after: str | None, use: Use, clause: str, *, holds: bool
+    kind: str, name: str, before: str | None, after: str | None, use: Use, clause: str, *, holds: bool, required: bool
 ) -> Difference:
     told: Any = "listed model" if kind == Kind.MODEL else kind
     is_moved = before == name
     impact = Impact.ADDITIVE if before is None else Impact.NONE
-    if after is None or is_moved:
+    if after is None or is_moved or required or (kind == Kind.PROTOCOL and _loses(before, after)):
         impact = of_surface(use, holds=holds)
     if before is None:
         detail = "on by default now" if kind == Kind.FEATURE else "new in what the release lists"
+        detail = "new, and required" if required else detail
     elif after is None:
         detail = "no longer on by default" if kind == Kind.FEATURE else "the release no longer lists it"
         detail += ", and the contract uses it" if use is Use.RELIES else ""
@@ -339,8 +363,17 @@ def _listed_difference(
     elif HIDDEN_COMMAND in (before, after):
         detail = "no longer on a help page, but still there" if after == HIDDEN_COMMAND else "on a help page now"
     else:
-        detail = f"it takes {after or 'no value'} instead of {before or 'no value'}"
+        verb = "is" if kind == Kind.PROTOCOL else "takes"
+        detail = f"it {verb} {after or 'no value'} instead of {before or 'no value'}"
     return Difference(told, name, before, after, impact, detail, clause)
+
+
+def _loses(before: str | None, after: str | None) -> bool:
+    """Whether a field is no longer always there, or no longer takes a word that it took."""
+    if before is None or after is None:
+        return False
+    (was, _, took), (now, _, takes) = before.partition(": "), after.partition(": ")
+    return (was, now) == ("required", "optional") or bool(took and takes and {*took.split("|")} - {*takes.split("|")})
 
 
 def _records(old: Side, new: Side, was: EngineContract, results: Results) -> Iterator[Difference]:

@@ -59,7 +59,7 @@ CODES: Mapping[GateOutcome, ExitCode] = {
     GateOutcome.CRASHED: CRASHED_CODE,
     GateOutcome.INTERRUPTED: INTERRUPTED_CODE,
 }
-SURFACE = ("option", "command", "event", "key", "tool", "call")
+SURFACE = ("option", "command", "protocol", "event", "key", "tool", "call")
 SCHEMA = str(GateReport.__struct_config__.tag)
 EARLIER_SCHEMA = "turngate.gate-report/2"  # spells `changes_required` with a hyphen
 

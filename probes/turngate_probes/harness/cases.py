@@ -142,9 +142,9 @@ def _listings(driver: EngineDriver) -> None:
     for index, listing in enumerate(driver.contract.listings, 1):
         asked, texts = list[tuple[str, ...]]([()]), set[bytes]()
         for command in asked:
-            page = driver.page("-".join((str(index), *command)), (*command, *listing.argv))
+            page = driver.page("-".join((str(index), *command)), (*command, *listing.argv), listing.file)
             # a parser that doesn't know a subcommand shows the page above it again
-            if listing.pattern is None and page.stdout not in texts:
+            if listing.asks_subcommands and page.stdout not in texts:
                 texts.add(page.stdout)
                 text = page.printed.on("stdout")
                 asked += [(*command, name) for name in subcommands(text, (program, *command))]

@@ -38,6 +38,7 @@ from turngate import (
 )
 from turngate.contract.hermetic import Compaction
 from turngate.contract.home_and_workspace import OngoingCall, OutputSetting, ToolUse
+from turngate.files import read_regular
 from turngate.process import Stdin, is_alive, run
 from turngate.process.sessions import POLL
 from turngate_probes.harness.first_turn import FirstTurn, FirstTurnCheck
@@ -51,6 +52,7 @@ _STARTED_WITHIN = 5.0  # seconds; an engine's first request comes long after its
 FACTOR = 2.0  # turns that start together may differ by it
 LEAST_ROOM = 2**16  # bytes on the disk; below it, what an engine does says nothing about it
 TURN_TIMEOUT = 120.0
+LONGEST_FILE = 64 * 2**20  # bytes
 STARTUP_ALLOWANCE = 60.0
 QUESTION = """{"outcome": "ask_user", "interaction": {"kind": "choose_one", "prompt": "Which colour?", \
 "options": ["red", "blue"], "required_fields": [], "context": {}}}"""
@@ -435,16 +437,23 @@ class EngineDriver(Struct, frozen=True):
         with self.slot(), ThreadPoolExecutor(len(meant), thread_name_prefix="at-once") as pool:
             return list(pool.map(play, meant))
 
-    def page(self, step: str, arguments: Sequence[str]) -> CommandOutput:
-        """Run a plain command, such as `--help`."""
-        command, work = (str(self.executable), *arguments), self.sandbox.work
+    def page(self, step: str, arguments: Sequence[str], file: str = "") -> CommandOutput:
+        """Run a plain command, such as `--help`; a `file` that it writes counts as its standard output."""
+        command, work = (str(self.executable), *map(self.sandbox.fill, arguments)), self.sandbox.work
         request = ProcessRequest(command, work, self.sandbox.env(self.contract.hermetic, work), timeout=TURN_TIMEOUT)
         with self.slot(), self.interrupt.scope() as stop:
             done = self._proven(run(request, stop=stop))
-        streams = (done.stdout, done.stderr)
+        streams = (self._written(file) if file else done.stdout, done.stderr)
         page = CommandOutput(f"{self.case}/{step}", command, done.exit_code, done.ended, *streams, done.cpu_seconds)
         self.note(page)
         return page
+
+    def _written(self, file: str) -> bytes:
+        """Return what a command wrote into a file of the sandbox; nothing if there is no such file."""
+        try:
+            return read_regular(Path(self.sandbox.fill(file)), LONGEST_FILE)
+        except OSError:
+            return b""
 
     def until_later_minute(self, since: float) -> None:
         """Wait until the clock shows a later minute than it did at `since` (seconds since the epoch)."""

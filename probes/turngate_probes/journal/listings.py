@@ -12,6 +12,7 @@ from turngate.contract.launch import Listing
 from turngate.history import FROM_LIST, HIDDEN_COMMAND, Kind
 from turngate_probes.harness.subcommands import CASE, HELP, subcommands
 from turngate_probes.journal.events import Event, PageEvent
+from turngate_probes.journal.protocol import protocol
 
 MOST = 4000
 LONGEST = 160
@@ -22,6 +23,8 @@ _VARIABLE = re.compile(r"(?<![\w-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w*])")
 def listed(listing: Listing, command: tuple[str, ...], text: str, options: Iterable[str]) -> dict[str, dict[str, str]]:
     """Return what a command printed, by kind of thing; `command` is the program with the subcommands of the page."""
     name = " ".join(command)
+    if listing.what == "protocol":
+        return {Kind.PROTOCOL: protocol(listing, text)}
     if listing.pattern is not None:
         found = sorted({match["name"][:LONGEST] for match in re.finditer(listing.pattern, text)})[:MOST]
         if listing.what != "command":

@@ -204,6 +204,7 @@ class Difference(Struct, frozen=True, forbid_unknown_fields=True):
         "clause",
         "option",
         "command",
+        "protocol",
         "feature",
         "variable",
         "listed model",

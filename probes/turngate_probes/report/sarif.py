@@ -27,6 +27,7 @@ EVIDENCE = "The HTML and JSON reports of the same run show the commands and thei
 GATE_RULES = {
     "option": "The new release no longer accepts an option that callers may pass.",
     "command": "The new release no longer has a command, or an option of one, that the contract uses.",
+    "protocol": "The new release no longer has a message or a field that turngate uses, or requires another one.",
     "event": "The new release no longer prints a kind of record that the contract reads.",
     "key": "The new release no longer prints a key that the contract reads.",
     "tool": "The new release no longer offers a tool to the model.",

@@ -186,3 +186,40 @@ def test_what_a_release_lists_is_compared_by_what_the_contract_uses() -> None:
         "goals": ("feature", Impact.ADDITIVE, ""),
     }
     assert by_subject(old(surface=before), new()) == {}
+
+
+def test_a_protocol_is_compared_by_what_turngate_uses() -> None:
+    """What is used and gone or newly required is breaking; then come what is required, gone and new."""
+    lists = [
+        {
+            "request turn/start": "",
+            "request turn/start: input": "required",
+            "request x": "",
+            "request x: a": "optional: b|c",
+            "item agentMessage": "",
+            "item agentMessage: text": "required",
+            "item y": "",
+        },
+        {
+            "request turn/start": "",
+            "request turn/start: input": "required",
+            "request turn/start: token": "required",
+            "request x": "",
+            "request x: a": "required: b",
+            "item agentMessage": "",
+            "item agentMessage: text": "optional",
+            "item z": "",
+        },
+    ]
+    before, after = (ReleaseSurface({}, {}, {}, {"protocol/any list": listed}) for listed in lists)
+    rows = differences(old(surface=before), new(surface=after), CONTRACT)
+    assert [(row.subject, row.impact) for row in rows] == [
+        ("item agentMessage: text", Impact.BREAKING),
+        ("request turn/start: token", Impact.BREAKING),
+        ("request x: a", Impact.NONE),
+        ("item y", Impact.NONE),
+        ("item z", Impact.ADDITIVE),
+    ]
+    narrower = ReleaseSurface({}, {}, {}, {"protocol/any list": {"request x: a": "optional: b"}})
+    (row,) = differences(old(surface=before), new(surface=narrower), CONTRACT)[-1:]
+    assert row.impact is Impact.NONE

@@ -1,0 +1,78 @@
+"""Messages and items of a protocol, from its JSON Schema."""
+
+import json
+from typing import Any
+
+from tests.tables import each
+from turngate.contract.launch import Listing
+from turngate_probes.journal.protocol import MOST, protocol
+
+LISTING = Listing(
+    what="protocol",
+    argv=("schema",),
+    unions={"request": "definitions/Request", "item": "definitions/v2/Item"},
+    uses=("request a/start",),
+)
+
+
+def variant(tag: str, name: str, **more: Any) -> dict[str, Any]:
+    """Return a variant of a union."""
+    return {"properties": {tag: {"enum": [name]}, **more}, "required": [tag]}
+
+
+SCHEMA: dict[str, Any] = {
+    "definitions": {
+        "Request": {"oneOf": [variant("method", "a/start", params={"$ref": "#/definitions/v2/StartParams"}), 1]},
+        "v2": {
+            "StartParams": {
+                "properties": {
+                    "cwd": {"type": "string"},
+                    "policy": {"anyOf": [{"$ref": "#/definitions/Policy"}, {"type": "null"}]},
+                },
+                "required": ["cwd"],
+            },
+            "StartResponse": {"properties": {"id": {"type": "string"}}, "required": ["id"]},
+            "Item": {"oneOf": [variant("type", "message", text={"type": "string"})]},
+        },
+        "Policy": {"oneOf": [{"enum": ["never", "ask"]}, variant("type", "granular")]},
+    }
+}
+
+
+def test_messages_are_read_with_their_fields_and_answers() -> None:
+    """A field is required or optional, with the words that it takes; the answer's fields belong to the request."""
+    assert protocol(LISTING, json.dumps(SCHEMA)) == {
+        "request a/start": "",
+        "request a/start: cwd": "required",
+        "request a/start: policy": "optional: ask|granular|never",
+        "response to a/start": "",
+        "response to a/start: id": "required",
+        "item message": "",
+        "item message: type": "required",
+        "item message: text": "optional",
+    }
+
+
+LOOP = {
+    "definitions": {
+        "Request": {"oneOf": [variant("method", "a", params={"$ref": "#/definitions/B"})]},
+        "B": {"$ref": "#/definitions/B"},
+    }
+}
+MANY = {"definitions": {"Request": {"oneOf": [variant("method", f"m{number}") for number in range(MOST + 1)]}}}
+
+
+@each(
+    "text, found",
+    [
+        ("", {}),
+        ("[]", {}),
+        ("[" * 100_000, {}),
+        ('{"definitions": {"Request": {"oneOf": [{"properties": {"method": {"enum": []}}}, null]}}}', {}),
+        (json.dumps(LOOP), {"request a": ""}),
+        (json.dumps(MANY), {}),
+    ],
+)
+def test_what_is_no_such_schema_lists_nothing(text: str, found: dict[str, str]) -> None:
+    """So it is for a schema whose definitions lead to themselves, or with too many messages."""
+    assert protocol(LISTING, text) == found
