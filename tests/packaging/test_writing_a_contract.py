@@ -28,7 +28,7 @@ CONTRACT, NO_AUTO_FLAGS = examples(PAGE)
 LINES, OUTPUTS, OUTPUT_SETTINGS, STICKY = examples((DOCS / "contract-output.md").read_text("utf-8"))
 STORE, COPIED, SANDBOXES = examples((DOCS / "contract-probe.md").read_text("utf-8"))
 SIGNS, SETTINGS, UNSAFE, REDIRECTS, CANARIES, ONGOING, QUESTIONS, ARTIFACTS, MARKS, INSTRUCTIONS = examples(SAFETY)
-CHANGE, DEVIATIONS = examples(RELEASES)
+CHANGE, DEVIATIONS, LISTINGS = examples(RELEASES)
 (ENGINE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 BLOCKS = re.findall(r"```console\n(.*?)```", PAGE + RELEASES, re.DOTALL)
 
@@ -248,6 +248,14 @@ def test_the_example_of_an_instruction_file_is_valid() -> None:
     assert re.findall(file.imports or "", "See @a/b.md") == ["a/b.md"]
     assert named.named_in
     assert re.findall(named.named_in.pattern, '{"instructions": ["a.md", "b.md"]}') == ['["a.md", "b.md"]']
+
+
+def test_the_example_of_listings_is_valid() -> None:
+    """The example is valid in the page's contract, and asks for the help pages of all subcommands."""
+    document = load.parse(CONTRACT + LISTINGS, "acme.yaml")
+    assert list(lint.problems(document)) == []
+    pages, models = Contract(document).at("1.4.0").listings
+    assert (pages.asks_subcommands, models.asks_subcommands) == (True, False)
 
 
 def test_the_example_of_output_settings_is_valid() -> None:

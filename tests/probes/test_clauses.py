@@ -59,8 +59,8 @@ def test_a_clause_waits_for_its_cases_and_needs() -> None:
     observed = t.observed(VERSION)
     results: dict[str, ClauseResult] = {}
     assert judge_all(observed, results, LEVELS, set()) == []
-    assert [result.id for result in judge_all(observed, results, LEVELS, {"static"})] == STATIC
-    assert judge_all(observed, results, LEVELS, {"static"}) == []
+    assert [result.id for result in judge_all(observed, results, LEVELS, {"static", "listings"})] == STATIC
+    assert judge_all(observed, results, LEVELS, {"static", "listings"}) == []
     assert "text.imitation" not in judged(t.observed(), "imitation")
 
 
