@@ -487,7 +487,16 @@ def about_itself(
     if arguments.asks_for_help(contract, argv):
         words = "".join(f"  {name}\n" for name in arguments.accepted(contract, simulation.arguments))
         return "stdout", f"{contract.title} (simulated)\n\n{words}".encode()
+    if any(_is_listing(listing.argv, argv) for listing in contract.listings):
+        return "stdout", b""
     return _configuration(contract, argv, {} if faults.ignores_settings else env)
+
+
+def _is_listing(template: Sequence[str], argv: Sequence[str]) -> bool:
+    """Whether a call asks for a list; where the engine writes it differs."""
+    return len(template) == len(argv) and all(
+        "{" in ours or ours == theirs for ours, theirs in zip(template, argv, strict=True)
+    )
 
 
 def _serve(contract: EngineContract, simulation: Simulation, start: ProcessStart, world: EngineContext) -> int:
