@@ -139,18 +139,18 @@ class Listing(Struct, frozen=True):
 
     what: command: subcommands; without a pattern, a help page that names them, and so do their own pages, for which
         they stand before its arguments; feature: features that are on by default; model: models that it knows;
-        protocol: messages and items of a protocol, from a JSON Schema.
+        protocol: messages and items of a protocol, from a JSON Schema or an OpenAPI.
     argv: Arguments after the executable. {home} is the engine's home directory.
     pattern: Finds each item in the output. Its group `name` is the item. Commands that no help page names are hidden.
     file: The file that it writes, to be read in place of its output.
-    unions: What the variants of a union are called -> the path of the union's definition.
+    unions: What the variants of a union are called -> the path of the union's definition; `paths`: of an OpenAPI.
     uses: The variants, and the fields of variants, that turngate uses, such as `item agentMessage: text`.
     """
 
     RULE: ClassVar[SchemaRule] = {
         "allOf": [
             {"if": has("what", "feature", "model"), "then": {"required": ["pattern"]}},
-            either(has("what", "protocol"), ("unions", "uses"), ()),
+            either(has("what", "protocol"), ("unions",), ()),
         ]
     }
 

@@ -1,4 +1,4 @@
-"""Reads the messages and items of a protocol from its JSON Schema, with the fields of each.
+"""Reads the messages and items of a protocol from its JSON Schema or OpenAPI, with the fields of each.
 
 A variant is named `request thread/start`, as the contract calls its union, and its field `request thread/start: cwd`,
 which is `required` or `optional`; the allowed values of a word follow.
@@ -14,6 +14,8 @@ MOST = 4000
 LONGEST = 160
 _TAGS = ("method", "type")
 _MOST_STEPS = 10
+_CALLS = "paths"  # where an OpenAPI has its calls
+_METHODS = {"get", "put", "post", "delete", "patch"}
 
 
 def protocol(listing: Listing, text: str) -> dict[str, str]:
@@ -24,23 +26,49 @@ def protocol(listing: Listing, text: str) -> dict[str, str]:
         return {}
     found = dict[str, str]()
     for called, place in listing.unions.items():
-        for variant in _list(_at(root, place).get("oneOf")):
-            for name, fields in _messages(root, called, variant):
-                found[name] = ""
-                found |= {f"{name}: {key}"[:LONGEST]: value for key, value in _fields(root, fields)}
+        for name, fields in _calls(root, called) if place == _CALLS else _variants(root, called, _at(root, place)):
+            found[name] = ""
+            found |= {f"{name}: {key}"[:LONGEST]: value for key, value in _fields(root, fields)}
     return found if len(found) <= MOST else {}
+
+
+def _calls(root: Any, called: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the calls of an OpenAPI, each with its parameters and the fields of its body, and their responses."""
+    for path, methods in _at(root, _CALLS).items():
+        for method in sorted(_METHODS & _object(methods).keys()):
+            call = _object(methods[method])
+            name = f"{method.upper()} {path}"[:LONGEST]
+            body = _resolved(root, _json_of(call.get("requestBody")))
+            members, required = {**_object(body.get("properties"))}, [*_list(body.get("required"))]
+            for parameter in map(_object, _list(call.get("parameters"))):
+                members[str(parameter.get("name"))] = _object(parameter.get("schema"))
+                required += [str(parameter.get("name"))] if parameter.get("required") is True else []
+            yield f"{called} {name}", {"properties": members, "required": required}
+            yield f"response to {name}", _json_of(_object(call.get("responses")).get("200"))
+
+
+def _json_of(message: Any) -> Mapping[str, Any]:
+    """Return the schema of the JSON in a body or a response."""
+    return _object(_object(_object(_object(message).get("content")).get("application/json")).get("schema"))
+
+
+def _variants(root: Any, called: str, union: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for variant in _list(union.get("oneOf") or union.get("anyOf")):
+        yield from _messages(root, called, _resolved(root, _object(variant)))
 
 
 def _messages(root: Any, called: str, variant: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield a variant, and the response that belongs to it, each with the object that has its fields."""
     members = _object(_object(variant).get("properties"))
     tag = next((tag for tag in _TAGS if tag in members), None)
-    named = _list(_object(members.get(tag)).get("enum")) if tag else []
+    named = _allowed(_object(members.get(tag))) if tag else []
     if not named:
         return
     name = str(named[0])[:LONGEST]
     params = _object(members.get("params"))
-    yield f"{called} {name}", params if "params" in members else {} if tag == "method" else _object(variant)
+    # some events have their fields in a member
+    inner = next((_object(members[key]) for key in ("params", "properties") if key in members), None)
+    yield f"{called} {name}", inner if inner is not None else {} if tag == "method" else _object(variant)
     place = str(params.get("$ref", ""))
     if place.endswith("Params") and (answer := _at(root, f"{place.removesuffix('Params')}Response")):
         yield f"response to {name}", answer
@@ -60,10 +88,14 @@ def _words(root: Any, node: Mapping[str, Any], depth: int = 2) -> Iterator[str]:
     """Yield the words that a value may be, or that tag an object; a value that may be null has its type beside null."""
     whole = _resolved(root, node)
     tag = _object(_object(whole.get("properties")).get("type"))
-    yield from (str(word) for word in (*_list(whole.get("enum")), *_list(tag.get("enum"))))
+    yield from map(str, (*_allowed(whole), *_allowed(tag)))
     for key in ("anyOf", "oneOf", "allOf") if depth else ():
         for kind in _list(whole.get(key)):
             yield from _words(root, _object(kind), depth - 1)
+
+
+def _allowed(node: Mapping[str, Any]) -> list[Any]:
+    return [node["const"]] if "const" in node else _list(node.get("enum"))
 
 
 def _resolved(root: Any, node: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -53,6 +53,27 @@ def test_messages_are_read_with_their_fields_and_answers() -> None:
     }
 
 
+def test_an_openapi_is_read_with_its_calls_and_events() -> None:
+    """Parameters and members of a body are fields of a call; an event has its own in a member."""
+    body = {"content": {"application/json": {"schema": {"properties": {"title": {"type": "string"}}}}}}
+    parameter = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
+    call = {"parameters": [parameter, {"name": "size"}], "requestBody": body, "responses": {"200": body}}
+    event = {"properties": {"type": {"const": "idle"}, "properties": {"properties": {"id": {}}, "required": ["id"]}}}
+    schemas = {"Event": {"anyOf": [{"$ref": "#/components/schemas/Idle"}]}, "Idle": event}
+    unions = {"request": "paths", "event": "components/schemas/Event"}
+    text = json.dumps({"paths": {"/a/{id}": {"post": call, "x-note": 1}}, "components": {"schemas": schemas}})
+    assert protocol(Listing(what="protocol", argv=("generate",), unions=unions), text) == {
+        "request POST /a/{id}": "",
+        "request POST /a/{id}: title": "optional",
+        "request POST /a/{id}: id": "required",
+        "request POST /a/{id}: size": "optional",
+        "response to POST /a/{id}": "",
+        "response to POST /a/{id}: title": "optional",
+        "event idle": "",
+        "event idle: id": "required",
+    }
+
+
 LOOP = {
     "definitions": {
         "Request": {"oneOf": [variant("method", "a", params={"$ref": "#/definitions/B"})]},
