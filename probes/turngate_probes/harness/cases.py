@@ -10,7 +10,7 @@ from signal import Signals
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turngate import EngineContract, Mode, RefusedError
+from turngate import Ended, EngineContract, Mode, RefusedError
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.build import without_guards
 from turngate.argv.interactive import check_interactive, read_options
@@ -143,6 +143,8 @@ def _listings(driver: EngineDriver) -> None:
         asked, texts = list[tuple[str, ...]]([()]), set[bytes]()
         for command in asked:
             page = driver.page("-".join((str(index), *command)), (*command, *listing.argv), listing.file)
+            if page.ended is not Ended.EXIT:
+                return  # what was cut is not compared, and others may take as long
             # a parser that doesn't know a subcommand shows the page above it again
             if listing.asks_subcommands and page.stdout not in texts:
                 texts.add(page.stdout)

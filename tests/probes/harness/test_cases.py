@@ -12,7 +12,7 @@ from tests.tables import each
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
-from turngate.model import Mode
+from turngate.model import Ended, Mode
 from turngate.turn.envelope import BadEnvelope, read_envelope
 from turngate_probes.clauses import CHECKS
 from turngate_probes.harness import cases
@@ -235,3 +235,16 @@ def test_the_help_pages_of_all_subcommands_are_asked_for(tmp_path: Path) -> None
     played = engines.play(program, tmp_path, "listings").observed
     pages_of = {name: page.exit_code for name, page in played.pages.items() if name.startswith("listings/1")}
     assert pages_of == dict.fromkeys(("listings/1", "listings/1-a", "listings/1-b", "listings/1-a-c"), 0)
+
+
+def test_a_list_that_does_not_end_is_the_last_one() -> None:
+    """An engine that waits for a user at one page may do so at each of them."""
+    asked = list[tuple[str, ...]]()
+
+    def page(_step: str, argv: tuple[str, ...], _file: str) -> Any:
+        asked.append(argv)
+        return SimpleNamespace(ended=Ended.TIMEOUT)
+
+    (case,) = (case for case in CASES if case.name == "listings")
+    case.play(SimpleNamespace(contract=load.contract("codex").at(), page=page))  # type: ignore[arg-type]
+    assert asked == [("--help",)]
