@@ -34,11 +34,11 @@ def test_version_and_help_as_users_ask_for_them(tmp_path: Path) -> None:
 
 @every_simulation
 def test_what_a_release_lists_takes_no_turn(contract: EngineContract, tmp_path: Path) -> None:
-    """A simulated engine has nothing to list, and makes no model request for it."""
+    """A simulated engine begins no session and makes no model request for a list."""
     machine = SimulatedMachine(tmp_path)
     for listing in contract.listings:
         shown = machine.call(contract, [token.replace("{home}", "/x") for token in listing.argv])
-        assert (shown.exit_code, shown.requests, "thread" in shown.stdout.decode()) == (0, (), False)
+        assert (shown.exit_code, shown.requests, "thread_id" in shown.stdout.decode()) == (0, (), False)
 
 
 @every_simulation
