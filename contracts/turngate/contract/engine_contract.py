@@ -386,6 +386,10 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         force_setattr(self, "help", self.help.covering(self.launch_options))
 
+    def __repr__(self) -> str:
+        """Name the contract and its release; the whole text has thousands of words."""
+        return f"EngineContract({self.engine!r}, {self.version!r}, contract_version={self.contract_version!r})"
+
     @property
     def npm(self) -> Npm | None:
         """Where npm has the releases."""

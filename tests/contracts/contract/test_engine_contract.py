@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from turngate.argv.build import first_turn
 from turngate.contract import load
 from turngate.contract.home_and_workspace import ApprovalSetting, ToolUse
 
@@ -10,6 +11,13 @@ def test_each_stream_has_its_own_framing() -> None:
     """The framing of a stream is looked up by the stream's name."""
     contract = load.contract("iflow").at()
     assert [contract.stream(name).framing for name in ("stdout", "stderr")] == ["text", "tagged_block"]
+
+
+def test_a_contract_is_short_where_it_is_printed() -> None:
+    """The repr of a contract, and of a turn that holds it, names its release and not all of its text."""
+    codex = load.contract("codex").at("0.169.0")
+    assert repr(codex) == f"EngineContract('codex', '0.169.0', contract_version={codex.contract_version!r})"
+    assert len(repr(first_turn(codex, "Paint the door", "auto"))) < 1000
 
 
 def test_npm_package_is_absent_where_npm_has_no_release() -> None:
