@@ -32,7 +32,7 @@ def _checked(faulty: tuple[str, ...]) -> Faults:
     multiple=True,
     metavar="NAME[=VALUE]",
     shell_complete=_names,
-    help="Make it misbehave in a way that an unknown name lists (repeatable).",
+    help="Make it misbehave, such as hang=before (repeatable). A wrong name prints what each fault does.",
 )
 @click.argument("target", metavar="ENGINE[@VERSION]", shell_complete=engines)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--] [ARG]...")

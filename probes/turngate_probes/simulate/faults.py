@@ -249,7 +249,8 @@ def parsed(words: Iterable[str]) -> Faults:
     for word in words:
         name, equals, value = word.partition("=")
         if name not in known:
-            raise ValueError(f"{name!r} is not one of {', '.join(map(repr, known))}")
+            lines = [f"{name!r} is not a fault. The faults, and what the engine does:", *_lines(known)]
+            raise ValueError("\n  ".join(lines))
         wanted = known[name].value
         if bool(wanted) != bool(value) or bool(equals) != bool(value):
             raise ValueError(f"it is {name}={wanted}" if wanted else f"{name!r} takes no value")
@@ -258,6 +259,12 @@ def parsed(words: Iterable[str]) -> Faults:
         return convert(fields, Faults, strict=False)
     except ValidationError as wrong:
         raise ValueError(str(wrong)) from wrong
+
+
+def _lines(faults: Mapping[str, Fault]) -> list[str]:
+    words = {name: f"{name}={fault.value}" if fault.value else name for name, fault in faults.items()}
+    width = max(map(len, words.values()))
+    return [f"{words[name]:{width}}  {fault.does.replace('`', '')}" for name, fault in faults.items()]
 
 
 def for_turn(plays: Iterable[Play], turn: int) -> Faults:

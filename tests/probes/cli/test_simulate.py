@@ -40,7 +40,7 @@ def test_an_unknown_fault_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
     """An unknown fault is rejected with the known names before any output, wherever the option stands."""
     for words in (("--fault", "nope", "codex", "--install", "x"), ("codex", "--install", "x", "--fault", "nope")):
         assert cli.run(["simulate", *(str(tmp_path / "x") if word == "x" else word for word in words)]) == 2
-        assert "'dies-after-turn'" in capsys.readouterr().err
+        assert "  dies-after-turn  " in capsys.readouterr().err
     assert cli.run(["simulate", "codex", "--install", str(tmp_path), "--fault"]) == 2
     assert "requires an argument" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

@@ -21,9 +21,9 @@ def test_words_name_faults() -> None:
 @each(
     "word, reported",
     [
-        ("nope", "'nope' is not one of 'delay'"),
-        ("dies_in_turn", "'dies_in_turn' is not one of"),
-        ("together", "'together' is not one of"),
+        ("nope", "'nope' is not a fault"),
+        ("dies_in_turn", "'dies_in_turn' is not a fault"),
+        ("together", "'together' is not a fault"),
         ("bom=1", "'bom' takes no value"),
         ("bom=", "'bom' takes no value"),
         ("delay", "it is delay=SECONDS"),
@@ -37,6 +37,16 @@ def test_other_words_are_refused(word: str, reported: str) -> None:
     """The message says what is wrong, or what is known."""
     with pytest.raises(ValueError, match=re.escape(reported)):
         parsed(("bom", word))
+
+
+def test_an_unknown_word_is_answered_with_what_each_fault_does() -> None:
+    """Each fault that a command can play has a line: how it is written, and what the engine does."""
+    with pytest.raises(ValueError, match="'nope' is not a fault") as refused:
+        parsed(("nope",))
+    lines = dict(line.strip().split("  ", 1) for line in str(refused.value).splitlines()[1:])
+    played = [fault for fault in listed() if fault.by != "scenario"]
+    assert list(lines) == [f"{fault.name}={fault.value}" if fault.value else fault.name for fault in played]
+    assert lines["dies-after-turn"].strip() == "exits once its first turn has ended"
 
 
 def test_plays_of_a_turn_add_up() -> None:
