@@ -144,7 +144,9 @@ def tests(session: pytest.Session, targets: Sequence[str], level: Level, fail_on
     for target in parsed:
         name = str(target)
         parent = ReleaseCollector.from_parent(session, name=name, nodeid=name, target=target, probed=probed)
-        items += parent.collect()
+        report = parent.ihook.pytest_make_collect_report(collector=parent)
+        parent.ihook.pytest_collectreport(report=report)  # pytest counts the tests that it is told of
+        items += report.result
     return items
 
 

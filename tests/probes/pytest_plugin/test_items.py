@@ -66,6 +66,13 @@ def test_each_clause_is_a_test_by_its_name(alone: pytest.Pytester) -> None:
     assert not (alone.path / "cache").exists()
 
 
+def test_pytest_counts_the_tests_of_clauses(alone: pytest.Pytester) -> None:
+    """What `-k` selects and deselects adds up to what pytest collected."""
+    args = ("--collect-only", "-k", "dead-handle", "--turngate", "codex=/nowhere")
+    every = len(catalogue().at_level("static", "hermetic")) + 1
+    asked(alone, *args).stdout.fnmatch_lines([f"collected {every} items / {every - 1} deselected / 1 selected"])
+
+
 def test_a_release_that_keeps_its_promises_passes(alone: pytest.Pytester) -> None:
     """Each given executable is probed as a release. A degraded release warns, and fails under strict."""
     one, two = (engines.install(alone.path / name, *faults) for name, faults in (("one", ()), ("two", ("poor-help",))))
