@@ -65,7 +65,7 @@ FIRST_STEPS = """turngate tests whether a new release of a coding-agent CLI brea
 
   turngate doctor                        which engines are here, and are they safe?
   turngate probe codex                   does the codex on your PATH keep its contract?
-  turngate gate codex@latest             can I upgrade, and what must I change?
+  turngate gate codex                    can I upgrade, and what must I change?
   turngate conform -- python driver.py   does my orchestrator survive engines that misbehave?
   turngate start codex "PROMPT"          talk to an engine, then resume by a short handle
   turngate serve                         answer your agents in a browser or over HTTP

@@ -53,7 +53,7 @@ def _use_settings(ctx: click.Context, _option: click.Parameter, show: bool) -> b
 
 
 @click.command()
-@click.argument("new", metavar="[ENGINE@NEW]", required=False, shell_complete=targets)
+@click.argument("new", metavar="[ENGINE[@NEW]]", required=False, shell_complete=targets)
 @click.option(
     "--from",
     "old",
@@ -94,16 +94,17 @@ def gate(
     """Check whether you can upgrade to a release, and what you must change first.
 
     Probes both releases, resumes each release's sessions in the other in a shared HOME, and compares clauses, help
-    pages, events and the tools offered to the model. NEW can be an executable: codex=/path/to/codex.
+    pages, events and the tools offered to the model. Without NEW it is the newest release. NEW can be an executable:
+    codex=/path/to/codex.
 
     Without an argument it tests each engine that the settings in turngate.toml or pyproject.toml name, else the newest
     release of each engine that the files here pin. Options override settings.
 
     \b
     turngate gate
-    turngate gate codex@latest
+    turngate gate codex
     turngate gate codex@0.169.0 --from codex@0.147.0 --report gate.md
-    turngate gate codex@latest --long
+    turngate gate codex --long
 
     --fail-on degraded also fails on other clauses that fail in NEW, on deviations that no longer occur, and on
     differences that make NEW worse. --fail-on caveat also fails on every known caveat of NEW.
@@ -125,7 +126,7 @@ def gate(
         _show(upgrades, unused, settings, {**asked, "reports": output.reports, "contracts": overlay()})
         return 0
     if not upgrades:
-        hint = "run turngate gate ENGINE@latest, or list `engines` in turngate.toml"
+        hint = "run turngate gate ENGINE, or list `engines` in turngate.toml"
         raise UsageError("no release to test: neither `engines` in settings nor a file here names one", hint)
     if len(upgrades) > 1 and output.as_json:
         raise UsageError("--json is for one engine", f"name it: turngate gate {upgrades[0].new}")
@@ -165,13 +166,14 @@ def _upgrades(settings: "Settings", new: str | None, old: str | None) -> list[Up
 
 def _show(upgrades: list[Upgrade], unused: list[str], settings: "Settings", values: Mapping[str, Any]) -> None:
     """Print what is in force, and from where."""
+    from turngate_probes.gate import decision
     from turngate_probes.releases.pins import pinned_version
-    from turngate_probes.releases.target import parse_target
 
     rows = [] if upgrades else [("engine", "none", "neither settings nor a file here names one")]
     for upgrade in upgrades:
-        engine = parse_target(upgrade.new).engine
-        rows.append(("engine", upgrade.new, upgrade.new_place))
+        new = decision.asked_for(upgrade.new)
+        engine = new.engine
+        rows.append(("engine", str(new), upgrade.new_place))
         old = upgrade.old or (f"{engine}@{version}" if (version := pinned_version(engine)) else "none")
         rows.append(("in use", old, upgrade.old_place))
     rows += [("in use", release, f"{settings.places['in-use']} ({UNUSED})") for release in unused]

@@ -417,7 +417,7 @@ def question(
 ) -> ReleaseQuestion:
     """Read the arguments; UsageError or ContractError if they are wrong."""
     level: Level = "long" if long else "hermetic"
-    newer = _target(new)
+    newer = asked_for(new)
     engine = newer.engine
     older = _target(old) if old else Target(engine, pinned_version(engine))
     if not older.version and not older.path:
@@ -457,6 +457,14 @@ def answer(question: ReleaseQuestion, console: Console, interrupt: Interrupt) ->
         interrupted=interrupt.is_set(),
         baseline=question.baseline,
     )
+
+
+def asked_for(new: str) -> Target:
+    """Read the release to upgrade to, the newest one of an engine without a version; UsageError if it names none."""
+    target = parse_target(new)
+    contract = load_contract(target.engine)
+    is_published = bool(contract.npm or contract.published.pypi)
+    return _target(f"{new}@{LATEST}" if is_published and not target.version and not target.path else new)
 
 
 def _target(text: str) -> Target:

@@ -17,7 +17,7 @@ from turngate_probes.gate import decision
 @each(
     "args, message",
     [
-        (("codex",), "'codex' is not a release\nwrite codex@latest, codex@VERSION or codex=PATH"),
+        (("codex", "--from", "codex"), "'codex' is not a release\nwrite codex@latest, codex@VERSION or codex=PATH"),
         (("kimi",), "'kimi' is not a release\nwrite kimi=PATH"),
         (("codex@0.170.0", "--from", "gemini@0.61.0"), "and"),
         (("codex@0.170.0", "--clause", "no.such"), "no.such"),
@@ -50,6 +50,19 @@ def test_the_answer_is_published_and_its_code_returned(
     question = answer.call_args.args[0]
     assert (str(question.old), str(question.new)) == ("codex@0.160.0", "codex@0.169.0")
     assert (question.settings.probe.clauses, question.settings.probe.jobs) == (("handle.present",), 3)
+
+
+def test_an_engine_without_a_version_means_its_newest_release(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`turngate gate codex` asks about the newest published release."""
+    answer = Mock(return_value=views.red_by_a_tool())
+    monkeypatch.setattr(decision, "answer", answer)
+    assert cli.run(["gate", "codex"]) == 1
+    assert str(answer.call_args.args[0].new) == "codex@latest"
+    capsys.readouterr()
+    assert cli.run(["gate", "codex", "--show-settings"]) == 0
+    assert capsys.readouterr().out.split()[:3] == ["engine", "codex@latest", "argument"]
 
 
 def test_long_sessions_are_tested_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +171,7 @@ def test_settings_without_an_engine_are_shown_but_test_nothing(
     first = capsys.readouterr().out.splitlines()[0]
     assert first.split(maxsplit=2) == ["engine", "none", "neither settings nor a file here names one"]
     assert cli.run(["gate"]) == 2
-    assert "turngate gate ENGINE@latest" in capsys.readouterr().err
+    assert "turngate gate ENGINE, or" in capsys.readouterr().err
 
 
 def test_several_engines_are_tested_in_turn(
