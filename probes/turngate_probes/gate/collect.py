@@ -29,6 +29,7 @@ from turngate_probes.report.build import build
 from turngate_probes.report.reports import Entry, ProbeReport, ReleaseReport
 
 CROSSED = ("upgrade.resume", "rollback.resume", "rollback.touched")
+CROSSING_TURNS = 5
 
 
 class ReleaseQuestion(Struct, frozen=True):
@@ -120,7 +121,8 @@ class Collecting:
     def _tell(self, event: Event) -> None:
         """Pass on an event, except a matrix's plan, which is only a part of the gate."""
         if isinstance(event, MatrixPlanned):
-            event = structs.replace(event, releases=self._parts, unit="parts")
+            last = CROSSING_TURNS if self.question.crossed else 0
+            event = structs.replace(event, releases=self._parts, unit="parts", last_turns=last)
         with self._telling:
             self._listener(event)
 
@@ -181,7 +183,7 @@ def cross_resume(old: Release) -> Case:
             _resume(older, "old-third", first, 3)
         _resume(older, "old-again", _start(newer, "new-first"), 2)
 
-    return Case(CASE, play, 5, level="gate")
+    return Case(CASE, play, CROSSING_TURNS, level="gate")
 
 
 def _start(engine: EngineDriver, step: str) -> Turn:

@@ -59,13 +59,14 @@ class ProbeFinished(_Event, frozen=True, tag="probe.finished"):
 class MatrixPlanned(_Event, frozen=True, tag="matrix.planned"):
     """The size of many probes together: for listeners, never in a journal. A later one replaces it.
 
-    `at_most` says that fewer may be enough.
+    `at_most` says that fewer may be enough. `last_turns` are the turns of the last one if it is shorter (0: it is not).
     """
 
     releases: int
     kept: int
     unit: str = "releases"
     at_most: bool = False
+    last_turns: int = 0
 
 
 class _ReleaseEvent(_Event, frozen=True):

@@ -1,7 +1,7 @@
 """The progress of a running probe: a table on a terminal, otherwise a plain line now and then."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
 from threading import Lock
@@ -32,7 +32,9 @@ from turngate_probes.report.github import commands_off
 from turngate_probes.report.lines import style_of
 from turngate_probes.report.wording import from_where, label
 
-HEARTBEAT = 15.0
+HEARTBEAT = 30.0
+LONGEST_LINE = 120  # characters
+ENOUGH_TURNS = 5  # turns of a release that say how long the others take
 REFRESHES_PER_SECOND = 4
 ENOUGH_FOR_MINUTES = 100.0  # seconds
 WIDE = 160  # columns of a terminal in which the longest step has room beside the other columns
@@ -104,6 +106,11 @@ class ProgressRow(Struct):
         counted = f"{self.turns} of {self.planned} turns, {self.passed} passed, {len(self.failing)} failed"
         return f"{self.release}: {counted} ({self.now})"
 
+    def counted(self) -> str:
+        """Render as one of many parts of a line."""
+        failed = f", {len(self.failing)} failed" if self.failing else ""
+        return f"{self.release}: {self.turns} of {self.planned} turns{failed}"
+
 
 class Progress:
     """The rows of all releases, in the planned order, rendered as a table of the current state."""
@@ -113,7 +120,7 @@ class Progress:
         self._clock, self._lock = clock, Lock()
         self._planned = self._kept = 0
         self._done = set[str]()
-        self._unit, self._at_most, self._begun = "releases", "", 0.0
+        self._unit, self._at_most, self._begun, self._last_turns = "releases", "", 0.0, 0
 
     def follow(self, event: Event) -> None:
         """Handle an event."""
@@ -125,7 +132,7 @@ class Progress:
             case MatrixPlanned():
                 self._begun = self._begun if self._planned else now
                 self._planned, self._kept, self._unit = event.releases, event.kept, event.unit
-                self._at_most = "at most " if event.at_most else ""
+                self._at_most, self._last_turns = "at most " if event.at_most else "", event.last_turns
             case ReleasePlanned():
                 row = self.rows.get(event.release)  # exists already if it was installed
                 begun, state = (row.begun, "running") if row else (now, "waiting")
@@ -156,15 +163,22 @@ class Progress:
         return f"{done}, {self._estimate(left, self._clock())}"
 
     def _estimate(self, left: int, now: float) -> str:
-        todo, running = self._planned - self._kept, self.running()
-        parts = sum(min(1.0, row.turns / row.planned) for row in running if row.planned)
-        share = min(1.0, (len(self._done) + parts) / todo) if todo else 1.0
-        # the first turns of a part say nothing about the parts that wait
-        if not share or not (self._done or self._kept):
+        plans = [row.planned for row in self.rows.values() if row.planned]
+        # the last one, as a part of the longest of the others
+        last = min(1.0, self._last_turns / max(plans)) if self._last_turns and plans else 1.0
+        todo, running = self._planned - self._kept - 1 + last, self.running()
+        is_last = self._planned - self._kept - len(self._done) == 1
+        parts = sum(min(1.0, row.turns / row.planned) for row in running if row.planned) * (last if is_last else 1.0)
+        share = min(1.0, (len(self._done) + parts) / todo) if todo > 0 else 1.0
+        # the very first turns, which may start slowly, say nothing about the others
+        turns = sum(row.turns for row in running)
+        if not share or not (self._done or self._kept or turns >= ENOUGH_TURNS):
             return "no estimate yet"
         # at most what is left: running releases at their own pace, then the others one after the other
         longest = max((row.ended - row.begun for row in self.rows.values() if row.ended and row.turns), default=inf)
-        most = max((row.left(now, longest) for row in running), default=0.0) + (left * longest if left else 0.0)
+        most = max((row.left(now, longest) for row in running), default=0.0) + (
+            (left - 1 + last) * longest if left else 0.0
+        )
         seconds = min((now - self._begun) * (1 - share) / share, most)
         return f"about {seconds / 60:.0f} min more" if seconds >= ENOUGH_FOR_MINUTES else f"about {seconds:.0f} s more"
 
@@ -205,12 +219,24 @@ class ProgressLines:
         self._progress.follow(event)
         line, now = _line(event, begins=begins), self._clock()
         if line is None and now - self._last >= HEARTBEAT:
-            line = "; ".join(filter(None, [self._progress.overall(), *map(str, self._progress.running())]))
+            overall, running = self._progress.overall(), self._progress.running()
+            line = _fitted([overall, *(row.counted() for row in running)] if overall else list(map(str, running)))
         elif isinstance(event, ReleaseFinished | ReleaseFailed) and (overall := self._progress.overall()):
             line = f"{line} ({overall})"
         if line:
             self._last = now
             self._console.print(Text(visible(line)), soft_wrap=True)
+
+
+def _fitted(parts: Sequence[str]) -> str:
+    """Return as many parts as have room in a line, and how many others there are."""
+    line = parts[0] if parts else ""
+    for place, part in enumerate(parts[1:], 1):
+        others = f"; {len(parts) - place} more" if place + 1 < len(parts) else ""
+        if len(line) + len(part) + len(others) + 2 > LONGEST_LINE:
+            return f"{line}; {len(parts) - place} more"
+        line = f"{line}; {part}"
+    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"
 
 
 def _line(event: Event, *, begins: bool) -> str | None:

@@ -1,4 +1,5 @@
 import io
+import re
 from unittest.mock import Mock
 
 import pytest
@@ -8,7 +9,7 @@ from rich.console import Console
 from tests.probes.report import journals as j
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.journal.events import Event, InstallProgress, MatrixPlanned
-from turngate_probes.report.progress import HEARTBEAT, Progress, live
+from turngate_probes.report.progress import HEARTBEAT, LONGEST_LINE, Progress, live
 
 RELEASE = "codex@0.169.0"
 
@@ -243,6 +244,35 @@ def test_the_estimate_is_no_more_than_what_is_left_can_take() -> None:
     assert after(90, *begun, j.failed("codex@2"), j.failed("codex@3")).endswith(
         "3 of 3 releases done, 0 running, 0 left, about 0 s more"
     )
+
+
+def test_turns_that_are_known_give_an_estimate_before_a_first_release_has_ended() -> None:
+    """After a few turns a gate says how long it takes; its last part counts as the few turns that it has."""
+    clock = Clock()
+    progress = Progress(clock)
+    progress.follow(MatrixPlanned(releases=3, kept=0, unit="parts", last_turns=5))
+    for event in (j.planned("codex@1", turns=50), j.planned("codex@2", turns=50)):
+        progress.follow(event)
+    for number in range(10):
+        clock.now += 1
+        for release in ("codex@1", "codex@2"):
+            progress.follow(j.turn(release, step=str(number)))
+    # 20 of 105 turns took 10 s
+    assert progress.overall() == "0 of 3 parts done, 2 running, 1 left, about 42 s more"
+    for release in ("codex@1", "codex@2"):
+        progress.follow(j.finished(release))
+    assert progress.overall() == "2 of 3 parts done, 0 running, 1 left, about 1 s more"
+
+
+def test_a_line_of_the_progress_is_no_longer_than_a_log_is_wide() -> None:
+    """What has no room is counted, and a name that is longer than a line is cut."""
+    names = [f"codex@0.{number}.0" for number in range(9)]
+    plans, turns = [j.planned(name) for name in names], [j.turn(name) for name in names]
+    *_, line = piped(of_matrix(9), *plans, *turns, between=HEARTBEAT / 8.5)
+    assert len(line) <= LONGEST_LINE
+    assert re.fullmatch(r"0 of 9 releases done, .*; codex@0.0.0: 1 of 3 turns; .*; [1-8] more", line)
+    *_, line = piped(j.planned(long := f"codex (/{'engines/' * 30})"), j.turn(long), between=HEARTBEAT)
+    assert (len(line), line[-1]) == (LONGEST_LINE, "…")
 
 
 def test_turns_are_counted_for_each_build() -> None:
