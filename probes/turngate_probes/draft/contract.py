@@ -21,7 +21,7 @@ from turngate.sanitize import bounded, visible
 from turngate.turn.records import value_at
 from turngate_probes.draft import reading
 from turngate_probes.draft.reading import OutputReading, Place
-from turngate_probes.draft.trial import ARGUMENT, REPLY, Page, Trial, TrialTurn
+from turngate_probes.draft.trial import ARGUMENT, REPLY, Page, Trial, TrialTurn, subcommands
 
 UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 NO_UUID = "00000000-0000-7000-8000-000000000000"
@@ -36,6 +36,7 @@ HEADER = (
 )
 _HOW_TO = Path(__file__).with_name("gaps.yaml")
 _VERSION = re.compile(r"(?<![\d.])\d+\.\d+[0-9A-Za-z.+-]*")
+_SANDBOX = re.compile(r"\{(url|home|work|tmp|shared)\}")
 _WORD = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*|[a-z][a-z-]+")
 
 
@@ -191,9 +192,19 @@ class _Draft(Struct, frozen=True):
         return GAP if re.search(r"\d", "".join(around)) else r"(?P<version>\S+)".join(map(_literal, around))
 
     def _help(self) -> dict[str, Any]:
-        words = dict.fromkeys(w for w in (*self.trial.start, *self.trial.resume) if _WORD.fullmatch(w))
-        named = [(page, [word for word in words if _has(page.text, word)]) for page in self.trial.pages]
-        useful = [(page, names) for page, names in named if names] or named[:1]
+        pages_of = {page.argv[:-1]: page for page in self.trial.pages}
+        named = {page.argv: dict[str, None]() for page in self.trial.pages}
+        for template in (self.trial.start, self.trial.resume):
+            path = subcommands(template)
+            places = [path[:depth] for depth in range(len(path), -1, -1)]
+            options = [(word.partition("=")[0], places) for word in template if word.startswith("-")]
+            # the page of the innermost subcommand says what its options are; the pages above may only mention them
+            for word, where in [(word, [path[:depth]]) for depth, word in enumerate(path)] + options:
+                known = (pages_of[place] for place in where if place in pages_of)
+                if _WORD.fullmatch(word) and (page := next((page for page in known if _has(page.text, word)), None)):
+                    named[page.argv][word] = None
+        found = [(page, [*named[page.argv]]) for page in self.trial.pages]
+        useful = [(page, names) for page, names in found if names] or found[:1]
         pages = [{"argv": list(page.argv), "names": names or GAP, **_stream(page)} for page, names in useful]
         if any(names for _, names in useful):
             self.remarks.append("help")
@@ -211,8 +222,8 @@ class _Draft(Struct, frozen=True):
             self.remarks.append("launch.prompt.not-a-flag")
         prompt = [{"via": c.via, "tokens": list(c.tokens)} for c in dict.fromkeys(t.channel for t in dashed or arrived)]
         return {
-            "start": list(trial.start) if worked else GAP,
-            "resume": list(trial.resume) if trial.session else GAP,
+            "start": _general(trial.start)[0] if worked else GAP,
+            "resume": _general(trial.resume)[0] if trial.session else GAP,
             "prompt": prompt or GAP,
             "auto": GAP,
             "model": GAP,
@@ -238,7 +249,9 @@ class _Draft(Struct, frozen=True):
         )
         fields = reading.kind_fields(outputs)
         kind = fields[0] if len(fields) == 1 else None
-        names = reading.kinds(outputs, kind) if kind or not fields else []
+        names = reading.kinds(outputs, kind) if kind else []
+        keys = [] if fields else reading.kinds(outputs, None)
+        self.notes["events.names"] = ["The keys of its records were:", *_quoted(keys)] if keys else []
         self.notes["events.field"] = [f"It may be one of: {', '.join(fields)}"]
         named = {"field": kind} if kind else {"field": GAP} if fields else {}
         yield "events", {"stream": "stdout", **named, "names": names or GAP, **unseen}
@@ -312,8 +325,24 @@ class _Draft(Struct, frozen=True):
         tools = dict.fromkeys(tool for turn in trial.turns for request in turn.requests for tool in request.tools)
         offered = ["It offers the model these tools:", *_quoted(tools)] if tools else ["It offers the model no tool."]
         self.notes["hermetic.tool_call"] = offered if reached else []
-        yield "hermetic", {"env": env, "files": files, "model": hermetic.model, "tool_call": GAP, **observed}
+        options = dict.fromkeys(_general(trial.start)[1] + (_general(trial.resume)[1] if trial.session else []))
+        more = {"options": [word for option in options for word in option]} if options else {}
+        yield "hermetic", {"env": env, "files": files, "model": hermetic.model, **more, "tool_call": GAP, **observed}
         yield "sticky", {"transport": "none", "unverified": True}
+
+
+def _general(template: Sequence[str]) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Return a template without the options that name a place of the sandbox, and those, each with its value."""
+    general: list[str] = []
+    options: list[tuple[str, ...]] = []
+    for token in template:
+        if not _SANDBOX.search(token):
+            general.append(token)
+        elif not token.startswith("-") and general and general[-1].startswith("-"):
+            options.append((general.pop(), token))
+        else:
+            options.append((token,))
+    return general, options
 
 
 @cache

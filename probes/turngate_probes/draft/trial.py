@@ -6,6 +6,7 @@ argument, or comes through standard input, which shows only whether it reaches t
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 
 from msgspec import Struct
@@ -131,12 +132,10 @@ class Trial(Struct, frozen=True):
 def attempt(command: Command, box: Sandbox, interrupt: Interrupt) -> Trial:
     """Run the commands one after the other, and return what they show."""
     version = _page(command, box, interrupt, (("--version",), ("version",), ("-v",)), r"\d+\.\d+")
-    pages = [_page(command, box, interrupt, (("--help",), ("help",), ("-h",)), r"\S")]
-    if command.start and re.fullmatch("[a-z][a-z-]*", command.start[0]):
-        pages.append(_page(command, box, interrupt, ((command.start[0], "--help"),), r"\S"))
+    pages = [*_pages(command, box, interrupt)]
     turns = [*_turns(command, box, interrupt)]
     first = next((turn for turn in turns if turn.went_well), None)
-    command = replace(command, hermetic=_needed(command.hermetic, turns))
+    command = replace(command, hermetic=_needed(command, box, interrupt, turns))
     resumes = [*_resumes(command, box, interrupt, turns, first)] if command.resume and first else []
     carried = bool(resumes) and first is not None and _carried(first, resumes[-1])
     return Trial(
@@ -144,13 +143,30 @@ def attempt(command: Command, box: Sandbox, interrupt: Interrupt) -> Trial:
         command.resume,
         command.hermetic,
         version,
-        tuple(page for page in pages if page),
+        tuple(pages),
         tuple(turns),
         tuple(resumes),
         resumes[-1].session if carried else None,
         _stored(box.home, [turn.nonce for turn in (*turns, *resumes) if turn.asked]),
         tuple(dict.fromkeys(egress.host for egress in box.backend.egress())),
     )
+
+
+def subcommands(template: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words with which a template begins before its first option or slot."""
+    return tuple(takewhile(lambda word: re.fullmatch("[a-z][a-z-]*", word), template))
+
+
+def _pages(command: Command, box: Sandbox, interrupt: Interrupt) -> Iterator[Page]:
+    """Return the help page of the command, and those of subcommands in the templates that have their own."""
+    paths = [subcommands(template) for template in (command.start, command.resume)]
+    below = [((*path[:depth], "--help"),) for path in paths for depth in range(1, len(path) + 1)]
+    texts = set[str]()
+    for choices in dict.fromkeys(((("--help",), ("help",), ("-h",)), *below)):
+        page = _page(command, box, interrupt, choices, r"\S")
+        if page and page.text not in texts:
+            texts.add(page.text)
+            yield page
 
 
 def _turns(command: Command, box: Sandbox, interrupt: Interrupt) -> Iterator[TrialTurn]:
@@ -190,14 +206,27 @@ def _carried(first: TrialTurn, resumed: TrialTurn) -> bool:
     return any(first.nonce in request.nonces for request in resumed.requests)
 
 
-def _needed(hermetic: Hermetic, turns: list[TrialTurn]) -> Hermetic:
-    """Leave out the variables of the vendors whose protocols no turn spoke, if those of all vendors were set."""
+def _needed(command: Command, box: Sandbox, interrupt: Interrupt, turns: list[TrialTurn]) -> Hermetic:
+    """Leave out the variables of all vendors without which a turn asks the model for the same, if all were set."""
+    hermetic, first = command.hermetic, next((turn for turn in turns if turn.asked), None)
     requests = [request for turn in turns for request in turn.requests]
     spoken = {(request.protocol or "").partition(".")[0] for request in requests} & VARIABLES.keys()
-    if hermetic.env != every_variable() or not spoken:
+    if hermetic.env != every_variable() or not spoken or first is None:
         return hermetic
     env = {name: value for vendor in sorted(spoken) for name, value in VARIABLES[vendor].items()}
-    return Hermetic(env=env, files=hermetic.files, model=hermetic.model)
+    template = command.start or ("{prompt}",)
+    for name in list(env) if first.went_well else []:
+        fewer = {other: value for other, value in env.items() if other != name}
+        without = replace(command, hermetic=replace(hermetic, env=fewer))
+        turn = _turn(without, box, interrupt, template, first.channel, f"Which colour is the sea? {new_nonce()}")
+        if turn.went_well and turn.arrived and _wanted(turn) == _wanted(first):
+            env = fewer
+    return replace(hermetic, env=env)
+
+
+def _wanted(turn: TrialTurn) -> set[tuple[str | None, str | None]]:
+    """Return which protocols the requests of a turn speak, and which models they name."""
+    return {(request.protocol, request.model) for request in turn.requests}
 
 
 def every_variable() -> dict[str, str]:
@@ -247,7 +276,8 @@ def _turn(
     """Run a turn with a prompt, and note its requests to the model."""
     tokens = tuple(token.replace("{text}", prompt) for token in channel.tokens)
     slots = {"{options}": (), "{prompt}": tokens}
-    argv = tuple(word for token in template for word in slots.get(token, (token.replace("{handle}", session),)))
+    filled = ((token, box.fill(token).replace("{handle}", session)) for token in template)
+    argv = tuple(word for token, text in filled for word in slots.get(token, (text,)))
     box.backend.script(StubRule(Text(REPLY)))
     before = len(box.backend.exchanges())
     done = _run(command, box, interrupt, argv, prompt.encode() if channel.via == "stdin" else Stdin.CLOSED)

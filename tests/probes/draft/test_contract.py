@@ -197,6 +197,39 @@ def test_what_comes_from_the_engine_stays_a_comment() -> None:
     assert (drafted["vendor"], drafted["title"], drafted["engine"]) == (GAP, "acme", "acme")
 
 
+def test_an_option_is_named_on_the_page_that_explains_it() -> None:
+    """A page above that only mentions an option does not get it, and the value of an option is no subcommand."""
+    pages = (
+        Page(("--help",), "stdout", "Commands: run, resume\nExample: acme run --json\n--output json\n--quiet"),
+        Page(("run", "--help"), "stdout", "--json\n--output json"),
+        Page(("resume", "--help"), "stdout", "--id SESSION\n--json"),
+    )
+    start = ("run", "--json", "--output", "json", "--quiet", "{options}", "{prompt}")
+    resume = ("resume", "--json", "--id={handle}", "{options}", "{prompt}")
+    drafted = data(replace(TRIAL, pages=pages, start=start, resume=resume))
+    assert drafted["help"]["pages"] == [
+        {"argv": ["--help"], "names": ["run", "--quiet", "resume"]},
+        {"argv": ["run", "--help"], "names": ["--json", "--output"]},
+        {"argv": ["resume", "--help"], "names": ["--json", "--id"]},
+    ]
+
+
+def test_the_keys_of_a_document_are_no_kinds() -> None:
+    """Records without a kind leave a gap; the comment shows their keys, which one turn can't show completely."""
+    whole = turn(f'{{"session": "{UUID}", "answer": "{REPLY}"}}')
+    trial = replace(TRIAL, turns=(whole,), resumes=(), session=None)
+    assert data(trial)["events"] == {"stream": "stdout", "names": GAP, "unverified": True}
+    assert "#   | session\n#   | answer\n" in draft(ENGINE, trial)
+
+
+def test_an_option_that_names_the_sandbox_is_one_of_the_probe_alone() -> None:
+    """No orchestrator has the home of a probe: such an option is not in `launch`, but in `hermetic.options`."""
+    start = ("--config", "{home}/.acme.json", *START)
+    drafted = data(replace(TRIAL, start=start))
+    assert drafted["launch"]["start"] == [*START]
+    assert drafted["hermetic"]["options"] == ["--config", "{home}/.acme.json"]
+
+
 def test_files_are_readable_in_the_draft() -> None:
     """The text of a configuration file is a block, and nothing is an alias. Refused hosts are named, not declared."""
     files = (SetupFile("{home}/.acme.toml", 'url = "{url}"\nmodel = "stub"\n'),)

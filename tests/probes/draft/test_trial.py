@@ -83,12 +83,21 @@ def test_without_a_request_the_output_is_kept(tried: Try, tmp_path: Path) -> Non
     assert b"acme: the model failed" in trial.turns[0].outcome.stderr
 
 
-def test_only_the_variables_of_the_vendor_that_was_asked_stay(tried: Try, tmp_path: Path) -> None:
-    """Where those of all vendors were set, those whose protocols nobody spoke are left out."""
+def test_only_the_variables_that_a_turn_needs_stay(tried: Try, tmp_path: Path) -> None:
+    """Where those of all vendors were set, those without which a turn asks the model for the same are left out."""
     program = install(tmp_path, ACME_BASE_URL="OPENAI_BASE_URL", ACME_API_KEY="OPENAI_API_KEY")
     trial = tried(program, every_variable(), start="", resume="")
-    assert {name.partition("_")[0] for name in trial.hermetic.env} == {"OPENAI"}
+    assert trial.hermetic.env.keys() == {"OPENAI_BASE_URL", "OPENAI_API_KEY"}
     assert trial.turns[0].asked
+
+
+def test_an_argument_can_name_a_place_in_the_sandbox(tried: Try, tmp_path: Path) -> None:
+    """{home} and {url} in the templates are the home of the CLI and the address of the stub model."""
+    program = install(tmp_path, **{'default="acme-1"': 'default="acme-1", type=lambda path: Path(path).name'})
+    trial = tried(program, start="--model {home}/tuned {options} --json {prompt}", resume="")
+    assert trial.turns[0].went_well
+    assert trial.turns[0].requests[-1].model == "tuned"
+    assert Path(trial.turns[0].argv[1]).is_absolute()
 
 
 def test_a_command_that_prints_neither_version_nor_help(tried: Try, tmp_path: Path) -> None:
