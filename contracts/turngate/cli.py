@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Never, TypeVar
 import click
 
 from turngate.errors import ContractError, TurngateError
-from turngate.files import allows_few_files, use_overlay
+from turngate.files import allows_few_files, overlay, use_overlay
 from turngate.sanitize import visible
 
 if TYPE_CHECKING:
@@ -187,13 +187,27 @@ def use_contracts(ctx: click.Context, _option: click.Parameter, folder: Path | N
     """Use the contracts in a folder, the value of an option, and warn of those that can't be used."""
     if folder is None:
         return
-    if ctx.resilient_parsing:  # a shell completes a word
+    is_absent = not folder.exists()
+    if is_absent and ctx.parent and not ctx.resilient_parsing:
+        raise _no_contracts(folder)
+    if is_absent or ctx.resilient_parsing:  # a shell completes a word, or the command may make the folder
         use_overlay(folder)
         return
     from turngate.contract.lint import override  # noqa: PLC0415 - slow to import, and asked for by few
 
     for message in override(folder):
         click.echo(click.style("Warning:", fg="yellow", bold=True) + " " + visible(message, keep="\n\t"), err=True)
+
+
+def needs_contracts() -> None:
+    """click.BadParameter if the folder of --contracts does not exist: only `contracts new` makes it."""
+    if (folder := overlay()) and not folder.exists():
+        raise _no_contracts(folder)
+
+
+def _no_contracts(folder: Path) -> click.BadParameter:
+    made = "turngate --contracts DIR contracts new ENGINE makes it"
+    return click.BadParameter(f"Directory {str(folder)!r} does not exist; {made}.", param_hint="'--contracts'")
 
 
 @click.group(cls=EntryPointGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -204,13 +218,15 @@ def use_contracts(ctx: click.Context, _option: click.Parameter, folder: Path | N
     show_envvar=True,
     expose_value=False,
     callback=use_contracts,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
     help="Contracts and pins in DIR override the bundled ones.",
 )
 @click.pass_context
 def turngate(ctx: click.Context) -> int:
     """Check coding-agent CLIs for breaking changes."""
+    if ctx.invoked_subcommand != "contracts":
+        needs_contracts()
     if ctx.invoked_subcommand is None:
         click.echo(FIRST_STEPS)
         return UNANSWERED  # a script whose command is empty has tested nothing

@@ -54,7 +54,9 @@ def write(options: DraftOptions) -> int:
 
     TurngateError: there is a contract already, or the CLI can't be installed.
     """
-    file = (options.into or overlay() or DEFAULT) / "engines" / f"{options.engine}.yaml"
+    folder = options.into or overlay() or DEFAULT
+    here = folder.is_relative_to(Path.cwd())  # as the user writes it
+    file = (folder.relative_to(Path.cwd()) if here else folder) / "engines" / f"{options.engine}.yaml"
     if not re.fullmatch("[a-z][a-z0-9-]*", options.engine):
         raise click.UsageError(f"{options.engine!r} is not a name for an engine; use small letters, digits and -")
     if sum(source is not None for source in (options.npm_package, options.pypi_package, options.path)) != 1:
@@ -127,12 +129,12 @@ def _next(file: Path, target: str) -> int:
         if mistake.what != lint.IS_GAP:
             say(str(mistake))
     click.echo(f"wrote {file}, with {len(gaps)} gap{'s' * (len(gaps) != 1)}")
-    for gap in gaps:
-        click.echo(f"  line {gap.line}: {gap.path}")
+    for number, gap in enumerate(gaps, 1):
+        click.echo(f"  {number}. line {gap.line}: {gap.path}")
     if gaps:
-        click.echo(f"next: read the comments in {file}, fill in the gaps, and run: turngate contracts check {file}")
-    else:
-        click.echo(f"next: turngate --contracts {file.parents[1]} probe {target}")
+        click.echo(f"The comment above each section of {file} says how to fill its gaps.")
+    check, probe = f"turngate contracts check {file}", f"turngate --contracts {file.parents[1]} probe {target}"
+    click.echo(f"next: {check if problems else probe}")
     return 2 if len(gaps) < len(problems) else 0
 
 

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import click
 
 from turngate import Mode
+from turngate.cli import needs_contracts
 from turngate_probes.cli.record import record
 from turngate_probes.cli.shared_options import as_json_option, file, folder, say, targets
 
@@ -15,8 +17,11 @@ _TOOL_CALL = "nothing would show whether the engine asks before it acts"
 
 
 @click.group()
-def contracts() -> None:
+@click.pass_context
+def contracts(ctx: click.Context) -> None:
     """Draft, validate and migrate engine contracts, and record releases."""
+    if ctx.invoked_subcommand != "new":
+        needs_contracts()
 
 
 contracts.add_command(record)
@@ -41,7 +46,7 @@ def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
     don't fail.
     """
     from turngate import ContractError
-    from turngate.contract import load
+    from turngate.contract import lint, load
     from turngate.files import contract_files, name_of, simulation_files
     from turngate_probes.cli import contract_check
     from turngate_probes.releases.recorded_releases import contract_recordings
@@ -56,8 +61,12 @@ def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
         except ContractError as unreadable:
             mistakes = [unreadable]
         wrong += len(mistakes)
+        gaps = sum(mistake.what == lint.IS_GAP for mistake in mistakes)
+        number = count(1)
         for mistake in mistakes:
-            say(str(mistake))
+            say(f"gap {next(number)} of {gaps}: {mistake}" if mistake.what == lint.IS_GAP else str(mistake))
+        if gaps:
+            say(f"next: fill in gap 1, and then turngate contracts check {path}")
         if not mistakes:
             doubted, without = contract_check.unverified(document), contract_check.unanswerable(document)
             click.echo(f"{name}: valid" + (f", unverified: {', '.join(doubted)}" if doubted else ""))

@@ -37,12 +37,14 @@ def test_a_draft_has_gaps_that_each_next_step_names(tmp_path: Path, capsys: pyte
     """The draft is written with exit code 0; `contracts check` and `probe` name its gaps; other engines go on."""
     assert cli.run(new(tmp_path, *TEMPLATES)) == 0
     said = capsys.readouterr().out
-    assert f"wrote {FILE}, with 8 gaps\n" in said
+    assert f"wrote {FILE}, with 8 gaps\n  1. line " in said
+    assert said.endswith(f"\nnext: turngate contracts check {FILE}\n")
     assert "session id: " in said
     assert cli.run(["contracts", "check", str(FILE)]) == 2
     checked = capsys.readouterr().err
     assert checked.count(": is a gap (the comment above its section says how to find out)\n") == 8
-    assert f"{FILE}:" in checked
+    assert f"gap 1 of 8: {FILE}:" in checked
+    assert checked.endswith(f"next: fill in gap 1, and then turngate contracts check {FILE}\n")
     assert cli.run(["--contracts", "my", "probe", f"acme={tmp_path}/acme"]) == 2
     probed = capsys.readouterr().err
     assert "8 gaps: $.vendor, $.launch.auto" in probed
@@ -66,6 +68,19 @@ def test_a_draft_is_replaced_until_it_has_no_gaps(tmp_path: Path, capsys: pytest
     assert FILE.read_text() == CONTRACT
     assert cli.run(new(tmp_path, "--force")) == 0
     assert FILE.with_name("acme.yaml~").read_text() == CONTRACT
+
+
+def test_the_folder_of_contracts_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--contracts my` may name a new folder where a draft is written, and nowhere else."""
+    others = (["contracts", "check"], ["--contracts", "my", "engines", "list"], ["gate", "codex", "--contracts", "my"])
+    for command in others:
+        assert cli.run(command if "my" in command else ["--contracts", "my", *command]) == 2
+        assert "my' does not exist; turngate --contracts DIR contracts new ENGINE makes it" in capsys.readouterr().err
+        assert not Path("my").exists()
+    command = ["--contracts", "my", "contracts", "new", "acme", "--path", str(install(tmp_path))]
+    assert cli.run(command) == 0
+    assert capsys.readouterr().out.endswith(f"\nnext: turngate contracts check {FILE}\n")
+    assert FILE.is_file()
 
 
 def test_a_draft_is_written_although_nothing_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
