@@ -79,9 +79,17 @@ def journal_path(keep: Path | None) -> Path:
     """Return the path of a new journal; in the cache, only the newest ones and those of running probes are kept."""
     if keep:
         return keep.absolute() / "probe.ndjson"
-    folder = default_cache() / "probes"
-    for path in sorted(folder.glob("*.ndjson"))[:-KEPT_JOURNALS]:
+    for path in journals()[KEPT_JOURNALS:]:
         with suppress(FileNotFoundError):  # another probe removes them too
             if path.stat().st_mtime < time.time() - _RECENT:
                 path.unlink()
-    return folder / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.ndjson"
+    return _journals() / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.ndjson"
+
+
+def journals() -> list[Path]:
+    """Return the journals in the cache, newest first."""
+    return sorted(_journals().glob("*.ndjson"), reverse=True)
+
+
+def _journals() -> Path:
+    return default_cache() / "probes"

@@ -41,6 +41,7 @@ class ProbeOptions(Struct, frozen=True, kw_only=True):
     pinned: bool
     resume: bool
     my_settings: bool
+    last_failed: bool
     yes: bool
 
 
@@ -83,6 +84,11 @@ class ProbeOptions(Struct, frozen=True, kw_only=True):
     help="Test with those of your own settings that the contract lists, and say which clauses they change. "
     "Credentials, sessions and history stay out. Works at every level except live, which has them anyway.",
 )
+@click.option(
+    "--last-failed",
+    is_flag=True,
+    help="Test again what failed or could not be tested in the newest probe, at its level and with its release.",
+)
 @click.option("--yes", is_flag=True, help="Agree to a live probe without being asked.")
 @given_as(ProbeOptions)
 def probe(options: ProbeOptions) -> int:
@@ -101,6 +107,7 @@ def probe(options: ProbeOptions) -> int:
     turngate probe claude --output stream-json
     turngate probe codex --resume
     turngate probe codex --my-settings
+    turngate probe --last-failed
     turngate probe --level server codex gemini opencode
     turngate probe --level live codex
 
@@ -126,6 +133,8 @@ def probe(options: ProbeOptions) -> int:
     from turngate_probes.report.publish import publish
     from turngate_probes.report.release_view import view
 
+    if options.last_failed:
+        options = _last_failed(options)
     _check(options)
     is_live, account = options.level == "live", None
     only = CLAUSES if is_live else known_clauses(options.clauses, options.level)
@@ -165,6 +174,42 @@ def probe(options: ProbeOptions) -> int:
     if alone and code == UNANSWERED:
         raise nothing_installed()
     return code
+
+
+def _last_failed(options: ProbeOptions) -> ProbeOptions:
+    """Return what repeats the failures of the newest probe in the cache; UsageError if it has none."""
+    from msgspec.structs import replace
+
+    from turngate import UsageError
+    from turngate.contract.clauses import Result
+    from turngate_probes.journal.journal import read
+    from turngate_probes.probe_settings import journals
+    from turngate_probes.releases.target import Target
+    from turngate_probes.report.build import build
+
+    if options.targets or options.clauses or options.pinned or options.resume:
+        raise click.UsageError("--last-failed can't be combined with TARGET, --clause, --pinned or --resume")
+    report = next((report for path in journals() if (report := build(read(path))).releases), None)
+    if report is None:
+        raise UsageError("no probe has run here yet", "name what to test: turngate probe codex")
+    failing = [{clause.id for clause in one.clauses if clause.result is Result.FAIL} for one in report.releases]
+    again = [release for release, ids in zip(report.releases, failing, strict=True) if ids or release.failed]
+    if not again:
+        raise UsageError(f"nothing failed in the newest probe, of {report.started_at}", "name what to test")
+    targets = [
+        Target(
+            release.engine,
+            None if release.source == "path" else release.version,
+            Path(release.executable) if release.source == "path" and release.executable else None,
+            release.output or "",
+        )
+        for release in again
+    ]
+    # of a release that could not be tested, every clause is open
+    clauses = set[str]() if any(release.failed for release in again) else set[str]().union(*failing)
+    listed = ", ".join(sorted(clauses)) or "every clause"
+    options.output.progress.print(f"again: {listed} of {', '.join(map(str, targets))}", soft_wrap=True)
+    return replace(options, targets=targets, level=report.level, clauses=tuple(sorted(clauses)))
 
 
 def _check(options: ProbeOptions) -> None:

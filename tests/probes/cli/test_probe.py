@@ -127,3 +127,22 @@ def test_pinned_releases_are_installed_and_probed(
     mine = named or [engine for engine in engine_names() if not not_pinned(engine)]
     assert {row["release"] for row in report["releases"]} == {f"{engine}@{pinned_version(engine)}" for engine in mine}
     assert {row["failed"]["what"] for row in report["releases"]} == {NO_NPM}
+
+
+def test_what_failed_last_is_tested_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--last-failed` repeats the failed clauses of the newest probe, until nothing fails."""
+    assert cli.run(["probe", "--last-failed"]) == 2
+    assert "no probe has run here yet" in capsys.readouterr().err
+    executable = engines.install(tmp_path / "bin", "poor-help")
+    assert cli.run(["probe", "--level", "static", f"codex={executable}"]) == 0
+    assert cli.run(["probe", "--last-failed", "--strict", "--report", str(tmp_path / "a.json")]) == 1
+    report = json.loads((tmp_path / "a.json").read_text())
+    # with the clause that it needs
+    assert (report["level"], report["clauses"]) == ("static", ["help.surface", "version.readable"])
+    assert report["releases"][0]["executable"] == str(executable)
+    engines.install(tmp_path / "bin", "good")
+    assert cli.run(["probe", "--last-failed"]) == 0
+    capsys.readouterr()
+    assert cli.run(["probe", "--last-failed"]) == 2
+    assert "nothing failed in the newest probe" in capsys.readouterr().err
+    assert cli.run(["probe", "--last-failed", "codex"]) == 2
