@@ -15,7 +15,7 @@ from click.core import ParameterSource
 import turngate
 from turngate.files import contract_files, default_cache
 from turngate.sanitize import visible
-from turngate_probes.report import SARIF
+from turngate_probes.report import HTML, SARIF
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; text goes to standard error.")
@@ -97,7 +97,7 @@ def fail_on_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def output_options(*suffixes: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add `--json`, `--report`, `--quiet` and `--verbose` to a command, which gets them as `output`."""
+    """Add `--json`, `--report`, `--open`, `--quiet` and `--verbose` to a command, which gets them as `output`."""
     known = ", ".join(suffixes).replace(".xml", ".xml (JUnit)")
 
     def checked(_ctx: click.Context, _option: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
@@ -128,11 +128,18 @@ def output_options(*suffixes: str) -> Callable[[Callable[..., Any]], Callable[..
             from turngate_probes.report.lines import Detail
             from turngate_probes.report.publish import Printer
 
+            is_opened = more.pop("is_opened", False)
+            if is_opened and not any(path.suffix.lower() == HTML for path in reports):
+                reports += (default_cache() / f"report{HTML}",)
             output = Printer(as_json=as_json, reports=reports, detail=Detail(detail or Detail.NORMAL))
             code = command(*arguments, output=output, **more)
+            for page in (path for path in output.written if is_opened and path.suffix.lower() == HTML):
+                if click.launch(str(page)) != 0:
+                    say(f"no program here opens a page; it is {page}")
             output.end()
             return code
 
+        with_output = _open_option(with_output) if HTML in suffixes else with_output
         return anchor_option(with_output) if SARIF in suffixes else with_output
 
     return with_options
@@ -148,6 +155,12 @@ def _anchored(_ctx: click.Context, _option: click.Parameter, path: Path | None) 
             raise click.BadParameter(str(error)) from error
 
 
+_open_option = click.option(
+    "--open",
+    "is_opened",
+    is_flag=True,
+    help="Open the report in your browser: the HTML file of --report, else one in the cache.",
+)
 anchor_option = click.option(
     "--anchor",
     expose_value=False,

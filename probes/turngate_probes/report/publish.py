@@ -32,13 +32,14 @@ from turngate_probes.report.view import View
 class Printer:
     """The output options of a command. With JSON, standard output has only JSON, and text goes to standard error.
 
-    Progress has a separate console, which `--quiet` silences.
+    Progress has a separate console, which `--quiet` silences. `written` are the files that hold reports by now.
     """
 
     def __init__(
         self, *, as_json: bool = False, reports: tuple[Path, ...] = (), detail: Detail = Detail.NORMAL
     ) -> None:
         self.as_json, self.reports, self.detail = as_json, reports, detail
+        self.written: list[Path] = []
         stream = sys.stderr if as_json else sys.stdout
         if isinstance(stream, io.TextIOWrapper):
             # this terminal's encoding may lack characters that an engine wrote
@@ -119,6 +120,7 @@ def _put(report: Struct, output: Printer, render: Callable[[Path], str]) -> None
     try:
         for path in output.reports:
             _write(path, render(path))
+            output.written.append(path)
     finally:
         if output.as_json:
             print(json_text(report), end="", flush=True)  # noqa: T201 - also where standard output is closed

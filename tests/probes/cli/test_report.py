@@ -2,7 +2,9 @@
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
+import click
 import pytest
 
 from tests.probes.gate import views
@@ -37,3 +39,26 @@ def test_a_report_in_another_format_is_answered_by_what_can_be_read(tmp_path: Pa
     with pytest.raises(UsageError, match="only JSON can") as refused:
         load_report(tmp_path / f"report{suffix}")
     assert "--report FILE.json" in refused.value.hint
+
+
+@pytest.mark.parametrize("code", [0, 1])
+@pytest.mark.parametrize("named, opened", [(("--report", "own.html"), "own.html"), ((), "cache/report.html")])
+def test_a_report_is_opened(
+    named: tuple[str, ...],
+    opened: str,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`--open` opens the HTML file that was asked for, else one in the cache; without a browser it names the file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
+    launched = Mock(return_value=code)
+    monkeypatch.setattr(click, "launch", launched)
+    Path("a.json").write_text(json_text(samples.of(samples.whole(release="codex@0.1.0", verdict="compatible"))))
+    cli.run(["report", "a.json", "--open", *named])
+    (path,) = launched.call_args.args
+    assert (tmp_path / path) == tmp_path / opened
+    assert (tmp_path / opened).read_text().startswith("<!DOCTYPE html>")
+    assert ("no program here opens a page" in capsys.readouterr().err) == bool(code)
