@@ -29,6 +29,7 @@ TASKS = {
     "Test releases of an engine": {
         "probe": ("turngate_probes.cli.probe:probe", "Check coding-agent CLIs for breaking changes."),
         "gate": ("turngate_probes.cli.gate:gate", "Compare two releases: can I upgrade, and what must I change?"),
+        "init": ("turngate_probes.cli.init:init", "Prepare a project: its settings, and a job for its CI."),
         "doctor": ("turngate_probes.cli.doctor:doctor", "Say which engines are here, and whether they are safe."),
         "matrix": ("turngate_probes.cli.matrix:matrix", "Probe many published releases of an engine."),
         "bisect": ("turngate_probes.cli.matrix:bisect", "Find the release that changed a clause's result."),

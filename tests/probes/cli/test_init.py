@@ -1,0 +1,38 @@
+"""The command `init`; the files are tested with their module."""
+
+from pathlib import Path
+
+import pytest
+
+from turngate import cli
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in an empty project on GitHub."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".github").mkdir()
+
+
+def test_it_shows_before_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a terminal and --yes nothing is written; with it the files are, and the next command is named."""
+    assert cli.run(["init", "codex"]) == 1
+    shown = capsys.readouterr().out
+    assert "turngate.toml:\n  # What `turngate gate` tests" in shown
+    assert shown.endswith("next: turngate init --yes codex\n")
+    assert [path.name for path in tmp_path.iterdir()] == [".github"]
+    assert cli.run(["init", "codex", "--yes"]) == 0
+    assert capsys.readouterr().out.endswith("\nnext: turngate gate\n")
+    assert 'engines = ["codex"]' in Path("turngate.toml").read_text()
+    assert Path(".github/workflows/turngate.yml").is_file()
+
+
+def test_nothing_that_exists_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Files of the project stay as they are, byte for byte."""
+    Path("turngate.toml").write_text('engines = ["claude"]\n')
+    Path(".github/workflows").mkdir()
+    Path(".github/workflows/turngate.yml").write_text("mine")
+    assert cli.run(["init", "codex", "--yes"]) == 0
+    assert "nothing to write" in capsys.readouterr().out
+    assert Path("turngate.toml").read_text() == 'engines = ["claude"]\n'
+    assert Path(".github/workflows/turngate.yml").read_text() == "mine"
