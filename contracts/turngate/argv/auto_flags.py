@@ -13,6 +13,8 @@ from msgspec import Struct
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import AutoFlag, AutoKey, Option
 
+# what callers of many engines write for mode auto
+AUTO_WORDS = ("--yolo", "--full-auto")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -33,6 +35,11 @@ def auto_flags_in(tokens: Sequence[str], contract: EngineContract | Flags) -> tu
             apart = value is not None and value not in token and (flag.keys or flag.safe_values is not None)
             found.append(f"{token} {value}" if apart else token)
     return tuple(dict.fromkeys(found))
+
+
+def has_auto_word(word: str, contract: EngineContract | Flags) -> bool:
+    """Whether a release has one of `AUTO_WORDS`."""
+    return any(word in (flag.flag, *flag.aliases) for flag in contract.auto_flags)
 
 
 def _occurrences(tokens: Sequence[str], contract: EngineContract | Flags) -> Iterator[tuple[str, AutoFlag, str | None]]:

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from turngate.argv.artifacts import check_artifacts
-from turngate.argv.auto_flags import auto_flags_in
+from turngate.argv.auto_flags import AUTO_WORDS, auto_flags_in, has_auto_word
 from turngate.argv.file_marks import check_file_marks
 from turngate.argv.interactive import PlacedOption, check_interactive, read_options
 from turngate.contract.engine_contract import EngineContract
@@ -211,12 +211,13 @@ def _chosen(
 ) -> tuple[tuple[PlacedOption, ...], tuple[PlacedOption, ...]]:
     """Return the options for model and mode, and the caller's, which are checked.
 
-    The caller's replace those of the same name, except options that can be repeated: there each one counts.
+    The caller's replace those of the same name, except options that can be repeated: there each one counts. In mode
+    auto, `AUTO_WORDS` that the release has mean what `by_mode` passes.
     """
     if mode is Mode.INTERACTIVE and (found := auto_flags_in(options, contract)):
         hint = "remove it: only mode auto accepts it"
         raise AutoFlagRefusedError(f"{found[0]} lets {contract.engine} act without asking", hint, found[0])
-    callers = read_options(contract, options, mode)
+    callers = read_options(contract, _without_auto_words(contract, mode, options), mode)
     if model is not None and not contract.launch.model:
         hint = f"choose it in the settings of {contract.engine}"
         raise RefusedError(f"{contract.engine} has no option that chooses a model", hint)
@@ -228,6 +229,22 @@ def _chosen(
     given = {placed.option.flag for placed in callers}
     ours = (*chosen, *read_options(contract, by_mode))
     return tuple(placed for placed in ours if placed.option.value == "many" or placed.option.flag not in given), callers
+
+
+def _without_auto_words(contract: EngineContract, mode: Mode, options: Sequence[str]) -> list[str]:
+    """Return a caller's options without `AUTO_WORDS`, which mode auto replaces; RefusedError if one has no place."""
+    kept = []
+    for word in options:
+        # a contract without options for mode auto, such as an unchecked one, replaces none
+        if word not in AUTO_WORDS or not (contract.launch.auto or mode is Mode.INTERACTIVE):
+            kept.append(word)
+        elif mode is Mode.INTERACTIVE:
+            hint = "remove it: only mode auto acts without asking"
+            raise AutoFlagRefusedError(f"{word} is not a known option of {contract.engine}", hint, word)
+        elif not has_auto_word(word, contract):
+            hint = f"remove it: mode auto passes {' '.join(contract.launch.auto)}"
+            raise RefusedError(f"{word} is not a known option of {contract.engine}", hint, word)
+    return kept
 
 
 def check_kept_prompt(contract: EngineContract, prompt: str) -> None:

@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Literal
@@ -18,7 +19,16 @@ from tests.contracts.invocations import (
 )
 from tests.contracts.releases import IDS, name_of, session_of
 from tests.tables import each
-from turngate.argv.build import check_kept_prompt, first_turn, resumed_turn, sticky
+from turngate import engine_names
+from turngate.argv.auto_flags import AUTO_WORDS
+from turngate.argv.build import (
+    AutoFlagRefusedError,
+    check_kept_prompt,
+    first_turn,
+    resumed_turn,
+    sticky,
+    without_guards,
+)
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import Sticky
@@ -386,3 +396,31 @@ def test_a_model_is_refused_if_no_option_chooses_it() -> None:
     first_turn(without, "hi", "interactive")
     with pytest.raises(RefusedError, match="iflow has no option that chooses a model"):
         first_turn(without, "hi", "interactive", model="m")
+
+
+def auto_words() -> Iterator[str]:
+    """Return the rows of the table of docs/handles.md: what becomes of a caller's `--yolo` and `--full-auto`."""
+    for name in engine_names():
+        contract = load.contract(name).at()
+        cells = []
+        for word in AUTO_WORDS:
+            with pytest.raises(AutoFlagRefusedError):
+                first_turn(contract, "hello", INTERACTIVE, options=[word])
+            try:
+                built = first_turn(contract, "hello", AUTO, options=[word])
+            except RefusedError as refused:
+                cells.append("refused" if " ".join(contract.launch.auto) in refused.hint else "refused without a word")
+            else:
+                assert built == first_turn(contract, "hello", AUTO)
+                cells.append("accepted")
+        yield f"| {contract.title} | {cells[0]} | {cells[1]} | `{' '.join(contract.launch.auto)}` |"
+
+
+def test_the_words_for_mode_auto_mean_what_it_passes() -> None:
+    """Mode auto accepts the words that a release has, and passes the same without them; interactive refuses each."""
+    page = (Path(__file__).parents[3] / "docs/handles.md").read_text("utf-8")
+    assert "\n".join(auto_words()) in page
+    older = load.contract("codex").at("0.146.1")
+    assert first_turn(older, "hello", AUTO, options=["--full-auto"]) == first_turn(older, "hello", AUTO)
+    free = without_guards(load.contract("qwen").at())
+    assert "--yolo" in first_turn(free, "hello", AUTO, options=["--yolo"]).arguments
