@@ -73,6 +73,37 @@ def test_only_the_job_that_publishes_may_and_only_after_the_tests() -> None:
     assert "secrets" not in (ROOT / ".github/workflows/release.yml").read_text()
 
 
+def test_nothing_is_published_until_the_owner_switches_it_on() -> None:
+    """The upload waits for a variable, the notes for the upload, and one file lists what the owner must do."""
+    jobs = workflow("release")["jobs"]
+    assert jobs["publish"]["if"] == "vars.PUBLISH == 'true'"
+    assert "if" not in jobs["notes"]  # skipped with the job that it needs
+    todo = (ROOT / "PUBLISHING.md").read_text()
+    assert all(place in todo for place in ("[project.urls]", "`pypi`", "`PUBLISH`", "`GIT_HOST`"))
+
+
+def test_the_packages_are_checked_before_they_are_attested() -> None:
+    """The links work on the index before the build, and the index's own checks come before the attestation."""
+    steps = [f"{step.get('run', '')}{step.get('uses', '')}" for step in workflow("release")["jobs"]["build"]["steps"]]
+    order = ("index_readme.py", "-m build", "twine", "attest-build-provenance")
+    places = [next(place for place, step in enumerate(steps) if word in step) for word in order]
+    assert places == sorted(places)
+    assert "check-wheel-contents" in steps[places[2]]
+
+
+def test_links_of_the_readme_work_on_an_index(tmp_path: Path) -> None:
+    """Relative links lead to the tag, images to their bytes; addresses and the text stay."""
+    (tmp_path / ".github").mkdir()
+    script = tmp_path / ".github/index_readme.py"
+    script.write_text((ROOT / ".github/index_readme.py").read_text())
+    (tmp_path / "README.md").write_text("[a](docs/a.md#b) ![c](c.png) [d](https://d.test/) [e](#e)\n")
+    subprocess.run((sys.executable, script, "https://git.test/o/t", "v1.2.3"), check=True)
+    base = "https://git.test/o/t"
+    assert (tmp_path / "README.md").read_text() == (
+        f"[a]({base}/blob/v1.2.3/docs/a.md#b) ![c]({base}/raw/v1.2.3/c.png) [d](https://d.test/) [e](#e)\n"
+    )
+
+
 def test_the_ci_tests_each_python_version_of_the_classifiers() -> None:
     """The CI tests these versions on the system that README promises, and also the lowest and newest dependencies."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
