@@ -39,7 +39,10 @@ NO_RUNS = ServedRuns({}, {})
 @data_dir_option
 @click.option("--waiting", is_flag=True, help="List only those that wait for you.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print the handle records as JSON, with the open questions of runs."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the handle records as JSON, with runs and open questions as the API has them.",
 )
 @click.pass_context
 def handles(ctx: click.Context, asked_dir: Path | None, waiting: bool, as_json: bool) -> int:
@@ -55,7 +58,7 @@ def handles(ctx: click.Context, asked_dir: Path | None, waiting: bool, as_json: 
     if waiting:
         records = [record for record in records if record.state is State.WAITING_USER]
     if as_json:
-        click.echo(json.dumps([_with_question(record, stored) for record in records], indent=2))
+        click.echo(json.dumps([_with_run(record, stored) for record in records], indent=2))
         return 2 if unreadable else 0
     for record in records:
         click.echo(row(record))
@@ -130,13 +133,15 @@ def _updated(record: HandleRecord, stored: ServedRuns) -> HandleRecord:
     return replace(record, state=run.state, turns=run.turn_index, updated_at=run.updated_at)
 
 
-def _with_question(record: HandleRecord, stored: ServedRuns) -> dict[str, Any]:
-    """Return a record as JSON, with the open question of a run as the API has it."""
-    if (asked := stored.questions.get(record.handle)) is None:
-        return record.to_json()
-    question = to_builtins(asked.question)
-    pending = {"interaction_id": asked.interaction_id, **question, "asked_at": asked.asked_at}
-    return {**record.to_json(), "pending": pending}
+def _with_run(record: HandleRecord, stored: ServedRuns) -> dict[str, Any]:
+    """Return a record as JSON, with what the API's list shows of its run, and the run's open question."""
+    shown = record.to_json()
+    if run := stored.summaries.get(record.handle):
+        shown["run"] = run.to_json()
+    if asked := stored.questions.get(record.handle):
+        question = to_builtins(asked.question)
+        shown["pending"] = {"interaction_id": asked.interaction_id, **question, "asked_at": asked.asked_at}
+    return shown
 
 
 def _question(record: HandleRecord, asked: "StoredQuestion", stored: ServedRuns, data: DataDir) -> list[str]:

@@ -24,6 +24,8 @@ from turngate_reference.states import ENDED, TRANSITIONS, Cause, RunError, State
 _USUAL = {"confirm": ("yes", "no"), "risk_ack": ("I accept the risk", "I do not accept the risk")}
 Row = TypeVar("Row", bound=Struct)
 _JSON = frozenset({"launch", "recovery", "profile", "capability", "session", "process", "error", "final_data"})
+_API_NAMES = {"profile": "interactive_profile", "capability": "resume_capability", "session": "engine_session_handle"}
+_UNSHOWN = frozenset({"seq", "run_directory", "request", "recovery", "process"})
 _RUN = "SELECT * FROM runs WHERE run_id = ?"
 _ASKED_AT = "(SELECT asked_at FROM interactions WHERE interaction_id = pending_interaction_id)"
 _MESSAGES = """
@@ -107,6 +109,12 @@ class Summary(Struct, frozen=True):
         below = {name: f"{base}/{name}" for name in ("interaction", "cancel", "turns", "events")}
         return {"self": base, "reply": f"{base}/interaction/reply", **below}
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the run as the API and `turngate handles --json` show it, without its final data if it lacks them."""
+        members = msgspec.to_builtins(self, enc_hook=str)
+        shown = {_API_NAMES.get(name, name): value for name, value in members.items() if name not in _UNSHOWN}
+        return shown | {"links": self.links}
+
     @property
     def is_sticky(self) -> bool:
         """Whether its process stays alive while it waits."""
@@ -143,6 +151,11 @@ class Run(Summary, frozen=True, rename={"launch": "request"}):
     recovery: Recovery | None
     process: ProcessNote | None
     final_data: Any
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the run as the API shows a single one."""
+        allowed = {"trusted_workspace": self.launch.trusted_workspace, "unsafe_allowed": self.launch.unsafe_allowed}
+        return super().to_json() | allowed
 
     @property
     def cwd(self) -> Path:

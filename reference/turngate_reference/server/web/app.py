@@ -14,7 +14,7 @@ from turngate_reference.server.app import Server
 from turngate_reference.server.orchestrator import workspace_files
 from turngate_reference.server.requests import ApiError, ContinueRequest, IdempotencyKey, ReplyRequest, RunRequest
 from turngate_reference.server.store import files, runs
-from turngate_reference.server.store.runs import Accepted, Run, Summary
+from turngate_reference.server.store.runs import Accepted, Run
 from turngate_reference.server.web import openapi, problems, run_files
 from turngate_reference.server.web.metrics import CONTENT_TYPE, Metrics
 from turngate_reference.server.web.openapi import MAX_BODY, Operation, arguments
@@ -23,9 +23,6 @@ from turngate_reference.server.web.problems import as_bytes
 from turngate_reference.server.web.security import RequestCheck
 from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.states import ENDED, State
-
-_API_NAMES = {"profile": "interactive_profile", "capability": "resume_capability", "session": "engine_session_handle"}
-_UNSHOWN = frozenset({"seq", "run_directory", "request", "recovery", "process"})
 
 
 class Views(Struct, frozen=True):
@@ -51,11 +48,11 @@ class Views(Struct, frozen=True):
         following = None
         if page[limit:]:
             following = f"{request.path}?{urlencode(filters | {'limit': limit, 'before': page[limit - 1].seq})}"
-        return {"runs": [_document(run) for run in page[:limit]], "next": following}
+        return {"runs": [run.to_json() for run in page[:limit]], "next": following}
 
     def get_run(self, run_id: str) -> dict[str, Any]:
         """Show a run."""
-        return _document(self._run(run_id))
+        return self._run(run_id).to_json()
 
     def continue_run(self, run_id: str, body: dict[str, Any], idempotency_key: str | None = None) -> Accepted:
         """Continue a run that has ended in its session."""
@@ -145,15 +142,6 @@ class Views(Struct, frozen=True):
         if run is None:
             raise ApiError("RUN_NOT_FOUND", f"no run {run_id[:100]!r}", "list all runs: GET /v1/runs")
         return run
-
-
-def _document(run: Summary) -> dict[str, Any]:
-    """Show a run, without its final data if `run` lacks them."""
-    members = msgspec.to_builtins(run, enc_hook=str)
-    document = {_API_NAMES.get(name, name): value for name, value in members.items() if name not in _UNSHOWN}
-    if isinstance(run, Run):
-        document |= {"trusted_workspace": run.launch.trusted_workspace, "unsafe_allowed": run.launch.unsafe_allowed}
-    return document | {"links": run.links}
 
 
 def create_app(core: Server, guard: RequestCheck, streams: EventStreams, metrics: Metrics) -> Flask:

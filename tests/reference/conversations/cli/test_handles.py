@@ -3,12 +3,14 @@
 import json
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
 from tests.reference.server_env import ASK, ServerEnv, final
 from tests.tables import each
 from turngate_reference.data_dir import locked
+from turngate_reference.server.web.app import Views
 from turngate_reference.states import State
 
 
@@ -165,6 +167,8 @@ def test_the_list_as_json_holds_each_open_question(server_env: ServerEnv) -> Non
     run_id, question = server_env.ask()
     (listed,) = json.loads(server_env.cli_env.type("handles", "--json").out)
     pending = listed.pop("pending")
+    (shown,) = Views(server_env.server, Mock(), Mock()).list_runs(2)["runs"]
+    assert listed.pop("run") == shown
     assert listed == json.loads(server_env.cli_env.type("handles", "show", handle_of(run_id)).out)
     assert (pending["interaction_id"], pending["asked_at"]) == (question.interaction_id, question.asked_at)
     assert (pending["prompt"], pending["options"]) == ("Which colour?", ["red", "blue"])
