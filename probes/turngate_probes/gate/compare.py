@@ -347,7 +347,7 @@ def _requires(name: str, before: str | None, after: str | None) -> bool:
 def _listed_difference(
     kind: str, name: str, before: str | None, after: str | None, use: Use, clause: str, *, holds: bool, required: bool
 ) -> Difference:
-    told: Any = "listed model" if kind == Kind.MODEL else kind
+    told: Any = "listed-model" if kind == Kind.MODEL else kind
     is_moved = before == name
     impact = Impact.ADDITIVE if before is None else Impact.NONE
     if after is None or is_moved or required or (kind == Kind.PROTOCOL and _loses(before, after)):

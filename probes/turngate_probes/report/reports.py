@@ -207,7 +207,7 @@ class Difference(Struct, frozen=True, forbid_unknown_fields=True):
         "protocol",
         "feature",
         "variable",
-        "listed model",
+        "listed-model",
         "event",
         "key",
         "model",

@@ -30,7 +30,7 @@ GATE_RULES = {
     "protocol": "The new release no longer has a message or a field that turngate uses, or requires another one.",
     "feature": "The new release has other features on by default.",
     "variable": "The help pages of the new release name other environment variables.",
-    "listed model": "The new release lists other models.",
+    "listed-model": "The new release lists other models.",
     "event": "The new release no longer prints a kind of record that the contract reads.",
     "key": "The new release no longer prints a key that the contract reads.",
     "tool": "The new release no longer offers a tool to the model.",

@@ -42,7 +42,7 @@ def _history(monkeypatch: pytest.MonkeyPatch) -> None:
         (row("option", "--x", "--x", None), UNSET),
         (row("option", "--y", None, "--y"), UNSET),
         (row("feature", "goals", None, ""), "1.1.0"),
-        (row("listed model", "m", None, ""), "1.1.0"),
+        (row("listed-model", "m", None, ""), "1.1.0"),
         (row("key", "a: b", None, "a: b"), "1.1.5 to 1.2.0"),
         (row("tool", "sh (auto)", "sh", None), "1.1.5 to 1.2.0"),
         (row("tool", "sh (interactive)", "sh", None), UNSET),
