@@ -2,6 +2,7 @@
 
 import json
 from signal import SIGKILL
+from typing import Any
 
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.file_slot import as_in_contract
@@ -15,6 +16,7 @@ from turngate_probes.harness.server_calls import ALLOWED, DECLINED, UNSAFE
 from turngate_probes.journal.tool_access import reported
 
 UNPROCESSABLE = 422
+_KIND, _TEXT = "sessionUpdate", "agent_message_chunk"
 _LASTING = ("always", "session", "forever", "never")
 
 
@@ -60,8 +62,26 @@ def framing(observed: Observations) -> Finding:
         raise NotObservedError("the process printed nothing, so that nothing is shown", by_engine=True)
     for line in turns[-1].stdout.splitlines():
         evidence = line[:EXCERPT].decode("utf-8", "backslashreplace")
-        fail_if(line.strip() and not _is_message(line), f"a line is not a message: {evidence!r}", turns[-1])
+        fail_if(line.strip() and _message(line) is None, f"a line is not a message: {evidence!r}", turns[-1])
     return passed(f"{len(turns[-1].stdout.splitlines())} messages", *turns)
+
+
+@check("sticky.text-before-end", "sticky", blames=("sticky.one-process",))
+def text_before_end(observed: Observations) -> Finding:
+    """No text followed the response to a prompt, up to the moment at which the server took the turn for ended."""
+    _must_be_sticky(observed)
+    if observed.contract.sticky.transport != "acp":
+        raise SkippedError("in its protocol, the end of a turn is the last message of the turn")
+    turns = [observed.turn(f"sticky/turn-{number}") for number in (1, 2, 3)]
+    for turn in turns:
+        told = [message for line in turn.stdout.splitlines() if (message := _message(line)) is not None]
+        ends = [number for number, message in enumerate(told) if "stopReason" in _part(message, "result")]
+        if not ends:
+            raise NotObservedError("no response ended the turn", by_engine=True)
+        late = [message for message in told[ends[-1] + 1 :] if _part(message, "params", "update").get(_KIND) == _TEXT]
+        words = f"text follows the response that ends the turn: {json.dumps(late)[:EXCERPT]}"
+        fail_if(late, words, turn, symptom="late")
+    return passed("no text came after the end of its turn", *turns)
 
 
 @check("sticky.ends-when-told", "sticky", blames=("sticky.one-process",))
@@ -215,11 +235,20 @@ def _lost(observed: Observations, step: str, code: str) -> Finding:
     return lost
 
 
-def _is_message(line: bytes) -> bool:
+def _message(line: bytes) -> dict[str, Any] | None:
     try:
-        return isinstance(json.loads(line), dict)
+        message = json.loads(line)
     except ValueError:
-        return False
+        return None
+    return message if isinstance(message, dict) else None
+
+
+def _part(message: dict[str, Any], *path: str) -> dict[str, Any]:
+    """Return the object at a path in a message; empty if there is none."""
+    for name in path:
+        inner = message.get(name)
+        message = inner if isinstance(inner, dict) else {}
+    return message
 
 
 def _must_be_sticky(observed: Observations) -> None:

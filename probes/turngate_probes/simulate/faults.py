@@ -77,6 +77,9 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
         False
     )
     omits_end: Annotated[bool, _at("end", "both", "leaves out the record that proves the end of the turn")] = False
+    late_text: Annotated[
+        bool, _at("end", "process", "sends the last piece of its text after the response that ends the turn (acp)")
+    ] = False
     exits_undrained: Annotated[
         bool, _at("end", "turn", "exits without waiting until a pipe has taken what it prints, and loses the rest")
     ] = False

@@ -156,6 +156,7 @@ BREAKING = (
 STICKY = {
     "sticky.one-process",
     "sticky.framing",
+    "sticky.text-before-end",
     "sticky.ends-when-told",
     "sticky.context-carried",
     "sticky.permission-asked",

@@ -24,8 +24,11 @@ SURROUNDED = replace(
     t.CODEX,
     hermetic=replace(t.CODEX.hermetic, tool_call=ToolUse("write", {}), command_call=ToolUse("run", {})),
     approval_settings=(ApprovalSetting("trust", FILES),),
+    sticky=replace(t.CODEX.sticky, transport="acp"),
     redirects=(Redirect("env", "address", FILES, unset=("URL",)), Redirect("hook", "program", FILES)),
 )
+TEXT = b'{"params": {"update": {"sessionUpdate": "agent_message_chunk"}}}\n'
+END = b'{"id": 3, "result": {"stopReason": "end_turn"}}\n'
 PROCESS = Leftover(7, ("codex", "app-server"), survived=True)
 CALLS = ("tool_call", "command_call")
 DECISIONS = [(how, call) for how in ("allowed", "declined") for call in CALLS]
@@ -39,7 +42,13 @@ def turn(name: str, *carries: str, runs: bool = True, text: str = QUESTION, **ch
         f"sticky/{name}",
         *(f"sticky/{earlier}" for earlier in carries),
         text=text,
-        **{"argv": ("codex", "app-server"), "leftovers": (PROCESS,) if runs else (), "resumed": None} | changes,
+        **{
+            "argv": ("codex", "app-server"),
+            "leftovers": (PROCESS,) if runs else (),
+            "resumed": None,
+            "stdout": TEXT + END,
+        }
+        | changes,
     )
 
 
@@ -93,6 +102,7 @@ SPOILT: dict[str, tuple[str, Observation]] = {
     "it forgets": ("context-carried", turn("turn-3", "turn-2")),
     "it prints a banner": ("framing", turn("turn-3", "turn-1", text=ANSWER, runs=False, stdout=b"{}\nWelcome!\n")),
     "it prints no object": ("framing", turn("turn-3", "turn-1", text=ANSWER, runs=False, stdout=b"[]\n")),
+    "its text comes late": ("text-before-end", turn("turn-2", "turn-1", stdout=TEXT + END + TEXT + END + TEXT)),
     "it must be killed": ("ends-when-told", turn("turn-3", "turn-1", text=ANSWER, runs=False, exit_code=-9)),
     "it acts unasked": ("permission-asked", permission(kind="choose_one")),
     "it offers more than once": ("permission-asked", permission(options=["accept", "acceptForSession"])),

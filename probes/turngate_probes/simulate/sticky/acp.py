@@ -162,6 +162,7 @@ class SimulatedAcp(Rpc):
         self._sessions: dict[str, SimulatedSession] = {}
         self._always = False
         self._call: Called | None = None
+        self._late = ""  # text that follows the response to the prompt
 
     @property
     def mode(self) -> str | None:
@@ -189,6 +190,7 @@ class SimulatedAcp(Rpc):
             raise RpcError(BAD_PARAMS, f"Invalid params for {method}")
         self.reply(message, answer(asked))
         if method == "session/prompt":
+            self._say(self._late)
             self.turn_told()
 
     def stops(self, message: Message) -> bool:
@@ -330,10 +332,16 @@ class SimulatedAcp(Rpc):
             self._update_all(self.records.cancelled if self._call else (), self._slots(self._call))
             return {"stopReason": "cancelled"}
         middle = len(end) // 2
-        for piece in filter(None, (end[:middle], end[middle:])):
-            self._update(sent(MessageChunk(TextBlock(piece))))
+        self._say(end[:middle])
+        self._late = end[middle:] if self.faults.late_text else ""
+        self._say(end[middle:] if not self._late else "")
         self._update_all(self.records.after_text if end else (), {})
         return {"stopReason": "end_turn", **fill_all(self.records.prompted, self._slots())}
+
+    def _say(self, text: str) -> None:
+        """Send a piece of the agent's text, unless it is empty."""
+        if text:
+            self._update(sent(MessageChunk(TextBlock(text))))
 
     def _leave_mode(self) -> None:
         """Report a switch to another mode, if that is a fault at present."""

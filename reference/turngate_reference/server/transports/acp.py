@@ -7,6 +7,7 @@ from contextlib import suppress
 from turngate import Reported, messages
 from turngate.contract.launch import OneTime
 from turngate.messages import received, sent
+from turngate.turn.envelope import Envelope, read_envelope
 from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
 from turngate_reference.server.transports.transport import Ask, Message, RpcTransport, confirm, mapping
 
@@ -14,6 +15,8 @@ _CANCELLED = messages.PermissionAnswer(messages.PermissionOutcome("cancelled"))
 _WELL = "end_turn"
 _SHOWN = ("kind", "title", "rawInput", "content", "locations")
 CONFIRM_SECONDS = 2.0
+# after the response to a prompt: without text, and at most
+LATE_SECONDS, MOST_LATE_SECONDS = 1.0, 10.0
 
 
 class Texts:
@@ -22,12 +25,22 @@ class Texts:
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._message: object = None
+        self._added = asyncio.Event()
 
     def add(self, text: str, message: object = None) -> None:
         """Take a piece of a message (None: of the only message)."""
         if message != self._message:
             self._pieces, self._message = [], message
         self._pieces.append(text)
+        self._added.set()
+
+    async def settle(self) -> None:
+        """Wait until the text has a whole envelope, which shows that nothing is missing, or no more text comes."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(MOST_LATE_SECONDS):
+                while not isinstance(read_envelope(self.final or ""), Envelope):
+                    self._added.clear()
+                    await asyncio.wait_for(self._added.wait(), LATE_SECONDS)
 
     @property
     def final(self) -> str | None:
@@ -70,11 +83,13 @@ class AcpTransport(RpcTransport):
         return session
 
     async def turn(self, text: str) -> tuple[str | None, str | None]:
-        """Prompt; the turn ends with the answer to it."""
+        """Prompt; the turn ends with the answer to it, which an engine may send before the last text of the turn."""
         self._texts, self._other_session = (texts := Texts()), ""
         prompt = messages.Prompt(str(self.session_id), [messages.TextBlock(text)])
         try:
             ended = await self.call("session/prompt", sent(prompt))
+            if ended.get("stopReason") == _WELL and not self._other_session:
+                await texts.settle()
         except TransportError as failed:
             return texts.final, str(failed)
         finally:

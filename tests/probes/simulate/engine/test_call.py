@@ -58,6 +58,7 @@ NOT_SHOWN = frozenset(
         ("session.at-once", "refused"),
         ("sticky.permission-allowed", "no-effect"),
         ("sticky.settings-cannot-widen", "writes"),
+        ("sticky.text-before-end", "late"),
         ("sticky.workspace-cannot-redirect", "program"),
         ("turn.ends-once", "goes-on"),
         ("turn.ends-once", "stays"),

@@ -72,6 +72,15 @@ def test_a_mode_without_an_option_is_confirmed_when_it_is_told(stage: Stage, eng
     assert stage.turn(received, "go on").failure is None
 
 
+def test_text_after_the_response_to_a_prompt_belongs_to_its_turn(stage: Stage) -> None:
+    """An answer is whole although its last piece comes after the end of the turn, with and without an envelope."""
+    received, _ = stage.opened(contract("acp"), faults="late-text")
+    for text in ("a text of two pieces", '{"outcome": "final", "final_data": {"n": 1}}', "the next one"):
+        assert stage.turn(received, f"do: say {text}").final_text == text
+    ends = [number for number, message in enumerate(stage.messages("<")) if "stopReason" in str(message)]
+    assert "agent_message_chunk" in str(stage.messages("<")[ends[-1] + 1 :])
+
+
 @pytest.mark.parametrize("choices", ["many", "long"])
 def test_a_request_with_too_much_to_choose_from_is_declined(stage: Stage, choices: str) -> None:
     """More or longer choices than a question may have are not shown to the user; nothing is granted."""
