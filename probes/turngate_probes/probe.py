@@ -180,6 +180,7 @@ class ReleaseProbe:
                 settings=self._copied.names if self.probe.settings.my_settings else UNSET,
                 asked_model=contract.hermetic.model if contract.launch.model else UNSET,
                 default_model=contract.hermetic.default_model or UNSET,
+                no_default_model=contract.hermetic.no_default_model or UNSET,
             )
         )
         if executable is None:

@@ -52,6 +52,7 @@ class Hermetic(Struct, frozen=True):
     model: A model for turns to ask for by `launch.model`, which the release doesn't know unless `files` describe it.
     default_model: What decides which model the release takes by itself, in a few words, such as `the release alone`.
         Turns then run with that model. Absent: it takes none by itself, so turns ask for `model`.
+    no_default_model: Why it takes none by itself, and what that depends on, in a few words.
     options: Caller options for every turn of the probe, including resumes.
     effort: How the effort of that model is chosen, where an option does that.
     tool_call: A call that writes a file, by a command where the engine has no other tool for it.
@@ -71,6 +72,7 @@ class Hermetic(Struct, frozen=True):
     files: tuple[SetupFile, ...]
     model: Text
     default_model: Text | None = None
+    no_default_model: Text | None = None
     options: Strings = ()
     egress: Texts = ()
     vendor: Texts = ()

@@ -49,10 +49,11 @@ CALLS = (
     Disturbance("called", "a tool call", command=""),
     Disturbance("call-failed", "a failed tool call", command=f"cat {_ABSENT}"),
 )
+# what an engine asks beside the conversation, such as which model should answer, needs not carry the session
 FAILURES = (
-    Disturbance("failed-401", "status 401", reply=Refuse(401)),
-    Disturbance("failed-429", "status 429", reply=Refuse(429)),
-    Disturbance("failed-500", "status 500", reply=Refuse(500)),
+    Disturbance("failed-401", "status 401", reply=Refuse(401, alone=True)),
+    Disturbance("failed-429", "status 429", reply=Refuse(429, alone=True)),
+    Disturbance("failed-500", "status 500", reply=Refuse(500, alone=True)),
     Disturbance("failed-cut", "a cut answer", reply=Cut()),
 )
 KILLS = (

@@ -79,7 +79,8 @@ class ReleasePlanned(_ReleaseEvent, frozen=True, tag="release.planned"):
     `integrity` is the checksum of the engine's own package, in its registry's notation, and `output` an output mode
     other than the default one. `waits` says how long its cases wait at most, and what for. `settings` names the user's
     settings and variables that its turns have, where these were asked for. `asked_model` is the model that turns ask
-    for, and `default_model` says what decides which one the release takes by itself, if turns run with that.
+    for, `default_model` says what decides which one the release takes by itself, if turns run with that, and
+    `no_default_model` why it takes none.
     """
 
     engine: str
@@ -95,6 +96,7 @@ class ReleasePlanned(_ReleaseEvent, frozen=True, tag="release.planned"):
     settings: tuple[str, ...] | UnsetType = UNSET
     asked_model: str | UnsetType = UNSET
     default_model: str | UnsetType = UNSET
+    no_default_model: str | UnsetType = UNSET
 
 
 class WithoutSettings(_ReleaseEvent, frozen=True, tag="settings.left_out"):

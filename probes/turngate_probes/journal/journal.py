@@ -7,7 +7,7 @@ help pages include what can be compared between releases: kinds of records, key 
 import errno
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -101,7 +101,7 @@ def _turn(release: str, turn: Turn, places: Mapping[str, str], contract: EngineC
         **_command(release, turn, places),
         cwd=redact(turn.cwd, places),
         seconds=round(turn.seconds, 3),
-        requests=None if turn.requests is None else tuple(_request(r, places) for r in turn.requests[:MAX_REQUESTS]),
+        requests=None if turn.requests is None else tuple(_request(r, places) for r in _shown(turn.requests)),
         request_count=len(turn.requests or ()),
         handle=turn.session,
         outcome=turn.reading.result.outcome,
@@ -138,6 +138,12 @@ def _output(data: bytes, places: Mapping[str, str]) -> OutputExcerpt:
 
 def _json(value: Any, places: Mapping[str, str]) -> str:
     return bounded(redact(json.dumps(value, ensure_ascii=False), places), MAX_EXCERPT)
+
+
+def _shown(requests: Sequence[Exchange]) -> Iterable[Exchange]:
+    """Return the first requests, in order; those to a model before an engine's look-ups, which may be many."""
+    first = sorted(range(len(requests)), key=lambda number: (not requests[number].user_texts, number))[:MAX_REQUESTS]
+    return (requests[number] for number in sorted(first))
 
 
 def _request(exchange: Exchange, places: Mapping[str, str]) -> RequestExcerpt:

@@ -178,7 +178,7 @@ def _models(plan: ReleasePlanned, turns: Iterable[TurnEvent]) -> TestedModels | 
         return UNSET
     asked = None if plan.asked_model is UNSET else plan.asked_model
     if plan.default_model is UNSET:
-        return TestedModels(None, None, asked)
+        return TestedModels(None, None, asked, plan.no_default_model)
     plain = (turn for turn in turns if asked not in turn.argv)
     requests = (request for turn in plain for request in turn.requests or () if request.tools)
     return TestedModels(next((request.model for request in requests), None), plan.default_model, asked)

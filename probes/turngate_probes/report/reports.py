@@ -43,11 +43,13 @@ class TestedModels(Struct, frozen=True, forbid_unknown_fields=True):
         turn asked.
     depends_on: What decides which model that is; null: the release takes none by itself.
     asked: The model that turns asked for; null: no option chooses one.
+    none_because: Why the release takes none by itself, if the contract says so.
     """
 
     own: str | None
     depends_on: str | None
     asked: str | None
+    none_because: str | UnsetType = UNSET
 
     @property
     def ordinary(self) -> str | None:

@@ -35,6 +35,7 @@ from turngate_probes.report.wording import (
 )
 
 MOST_EVIDENCE = 20
+_NO_MODEL = "the contract names none that it takes by itself"
 MOST_TOOL_LINES = 16
 MOST_OF_A_KIND = 12
 LONGEST = 240
@@ -263,7 +264,8 @@ def _models(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
             continue
         own = f"{models.own or 'unknown'}, which it takes by itself; that depends on {models.depends_on}"
         parts = [own] if models.depends_on else []
-        why = "" if models.depends_on else ", because the contract names none that it takes by itself"
+        none = f"it takes none by itself: {models.none_because}" if models.none_because else _NO_MODEL
+        why = "" if models.depends_on else f", because {none}"
         parts += [f"{models.asked}, which turns ask for{why}"] if models.asked else []
         yield 0, Text(visible(f"{release.release} was tested with {'; and with '.join(parts)}"))
 

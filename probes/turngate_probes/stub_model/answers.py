@@ -35,8 +35,8 @@ from turngate_probes.stub_model.protocol import (
 
 # unanchored on purpose: in a request's raw JSON a nonce may follow an escape such as \n, letters and all
 NONCE = re.compile(r"tgn-[0-9a-f]{16}")
-# a base URL may include a version or not, and some clients add one themselves
-_VERSIONS = re.compile(r"(?:/+v1(?:beta|alpha)?(?=/))*/+")
+# a base URL may include a version or the path of a gateway, and some clients add one themselves
+_PREFIX = re.compile(r"(?:/+(?:api/openrouter|v1(?:beta|alpha)?)(?=/))*/+")
 _GEMINI_CALL = re.compile(r"(?:tuned)?models/(?P<model>[^:]+):(?P<verb>\w+)", re.IGNORECASE)
 _MODELS = re.compile(r"models(?:/(?P<model>[^:]+))?")
 _CUT_TEXT = "This answer is going to end in the middle"
@@ -152,7 +152,7 @@ _POSTS: Mapping[str, Route] = {
 def find(method: str, path: str, headers: Message) -> Route:
     """Return what a request to `path` (with its query) asks for."""
     bare = urlsplit(path).path.rstrip("/")
-    start = _VERSIONS.match(bare)
+    start = _PREFIX.match(bare)
     name = bare[start.end() :] if start else bare
     if method == "POST":
         return _POSTS.get(name) or _gemini_call(name)

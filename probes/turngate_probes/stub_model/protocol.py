@@ -181,10 +181,14 @@ class ToolCall(Struct, frozen=True):
 
 
 class Refuse(Struct, frozen=True):
-    """The backend answers with the HTTP `status` and an error document in the vendor's format."""
+    """The backend answers with the HTTP `status` and an error document in the vendor's format.
+
+    `alone`: it refuses only the conversation, and not what an engine asks beside it in a JSON schema.
+    """
 
     status: int
     message: str = "refused as scripted"
+    alone: bool = False
 
 
 class Hang(Struct, frozen=True):
@@ -243,11 +247,11 @@ class ReplyRules:
     def choose(self, document: Json, prompted: ModelPrompt, schema: Json | None = None) -> Reply:
         """Return the reply of the first matching rule that is not used up; without one, the model says "ok".
 
-        With the schema that an answer must fit, the model says JSON that does, unless the rule refuses the request.
+        With the schema that an answer must fit, the model says JSON that does, unless the rule refuses every request.
         """
         with self._lock:
             index, rule = self._first(document, prompted)
-            if schema is not None and not isinstance(rule.reply, Refuse):
+            if schema is not None and (not isinstance(rule.reply, Refuse) or rule.reply.alone):
                 return Structured(json.dumps(least_instance(schema)))
             self._used[index] += 1
             return rule.reply

@@ -319,4 +319,6 @@ def test_the_models_are_those_of_the_first_turn_and_of_the_contract() -> None:
     assert only_release(*of_all)["models"] == {"own": "gpt", "depends_on": "the login", "asked": "asked"}
     without = structs.replace(planned, default_model=UNSET)
     assert only_release(j.started(), without, turn)["models"] == {"own": None, "depends_on": None, "asked": "asked"}
+    without = structs.replace(without, no_default_model="a login")
+    assert only_release(j.started(), without, turn)["models"]["none_because"] == "a login"
     assert "models" not in only_release(j.started(), j.planned(), turn)

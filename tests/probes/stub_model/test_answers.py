@@ -90,6 +90,15 @@ def test_replies(reply: Reply, label: str) -> None:
     assert (answer.status, answer.cut) == (429 if label == "refuse 429" else 200, label == "cut")
 
 
+def test_a_refusal_can_leave_out_what_is_asked_beside_the_conversation() -> None:
+    """A request for JSON that fits a schema is refused too, unless only the conversation is to be refused."""
+    body = b'{"generationConfig": {"responseSchema": {"type": "object"}}}'
+    request = Exchange(1.0, "POST", "/v1beta/models/m:generateContent", body=body)
+    for alone, reply in ((False, "refuse 429"), (True, "json")):
+        assert respond(request, Message(), ReplyRules([StubRule(Refuse(429, alone=alone))]))[0].reply == reply
+        assert _respond(Refuse(429, alone=alone))[0].reply == "refuse 429"
+
+
 @each(
     "path, stream",
     [

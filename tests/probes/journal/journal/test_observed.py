@@ -77,6 +77,13 @@ def test_places_of_the_machine_are_replaced() -> None:
     assert text.count("<sandbox>") == 7
 
 
+def test_what_is_asked_of_a_model_is_kept_before_look_ups() -> None:
+    """However many look-ups an engine makes first, the journal has its request to the model, in its place."""
+    look_up = t.exchange(texts=(), reply="refuse 404")
+    event = reported(t.turn("main/first", requests=(*[look_up] * 50, t.exchange(texts=("hi",)))), {})
+    assert [request["last_user_text"] for request in event["requests"]] == [*[""] * (MAX_REQUESTS - 1), "hi"]
+
+
 def test_long_matter_is_bounded() -> None:
     """Long arguments, streams and request lists are cut, and their full size is recorded."""
     turn = t.turn(

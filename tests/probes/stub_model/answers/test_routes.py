@@ -21,7 +21,7 @@ def _gemini(stream: bool) -> Route:  # noqa: FBT001 - reads well where it is use
     return Route("generate", gemini.WIRE, {"model": "gemini-2.5-pro", "stream": stream})
 
 
-@each("prefix", ["", "/v1", "/v1/v1", "/v1beta", "/v1alpha", "//v1/"])
+@each("prefix", ["", "/v1", "/v1/v1", "/v1beta", "/v1alpha", "//v1/", "/api/openrouter"])
 @each(
     "path, expected",
     [
@@ -36,7 +36,7 @@ def _gemini(stream: bool) -> Route:  # noqa: FBT001 - reads well where it is use
     ],
 )
 def test_known(prefix: str, path: str, expected: Route) -> None:
-    """A path is recognized with its version, without it, and with a doubled one."""
+    """A path is recognized with its version or that of a gateway, without it, and with a doubled one."""
     assert find("POST", prefix + path, _headers()) == expected
 
 
