@@ -7,19 +7,22 @@ import argparse
 import http.client
 import json
 import os
+import subprocess
 import sys
 import urllib.request
 import uuid
 from pathlib import Path
 from typing import Any
 
-TEXT = {"type": "string"}
-TOOLS = [
-    {
-        "type": "function",
-        "function": {"name": "save_file", "parameters": {"type": "object", "properties": {"path": TEXT, "text": TEXT}}},
-    }
-]
+
+def tool(name: str, *parameters: str) -> dict[str, Any]:
+    """Describe a tool for the model."""
+    properties = {each: {"type": "string"} for each in parameters}
+    function = {"name": name, "parameters": {"type": "object", "properties": properties}}
+    return {"type": "function", "function": function}
+
+
+TOOLS = [tool("save_file", "path", "text"), tool("run_command", "command")]
 
 
 class _Cli(argparse.ArgumentParser):
@@ -72,14 +75,21 @@ def asked() -> dict[str, Any]:
         return said
 
 
+def use(path: str = "", text: str = "", command: str = "") -> str:
+    """Run a command or else save a file."""
+    if command:
+        ran = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+        return f"exit code {ran.returncode}\n{ran.stdout}{ran.stderr}"
+    Path(path).write_text(text)
+    return "saved"
+
+
 try:
     while calls := (said := asked()).get("tool_calls"):
         messages.append(said)
         for call in calls:
             wanted = json.loads(call["function"]["arguments"])
-            if args.auto:
-                Path(wanted["path"]).write_text(wanted["text"])
-            result = "saved" if args.auto else "refused, because nobody can be asked"
+            result = use(**wanted) if args.auto else "refused, because nobody can be asked"
             messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
     text = said["content"]
 except (OSError, ValueError, http.client.HTTPException) as error:
