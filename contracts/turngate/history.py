@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cache, partial
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -21,9 +21,12 @@ from turngate.contract.clauses import FIRST_SET, Result
 from turngate.contract.verdict import Verdict, weighed
 from turngate.contract.versions import parse
 from turngate.decoding import convert, decode
-from turngate.errors import ContractError, NotFoundError, did_you_mean
+from turngate.errors import ContractError, NotFoundError, UsageError, did_you_mean
 from turngate.files import read_regular, write_atomically
 from turngate.formats import version_of
+
+if TYPE_CHECKING:
+    from semver import Version
 
 __all__ = ["Change", "History", "Kind", "KnownRelease", "KnownResult", "engines", "load"]
 
@@ -157,7 +160,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 class History(Struct, frozen=True, kw_only=True):
-    """The history of an engine.
+    """The history of an engine. Its methods raise UsageError for a text that is no version.
 
     machine: Where the releases were tested.
     published: The day on which the registry got each stable release, such as `2026-11-24`, oldest first; null: unknown.
@@ -169,13 +172,25 @@ class History(Struct, frozen=True, kw_only=True):
     published: Mapping[str, str | None]
     releases: tuple[KnownRelease, ...]
 
+    @property
+    def newest(self) -> str:
+        """The newest version that is known, tested or not."""
+        return max((*self.published, *(release.version for release in self.releases)), key=parse)
+
     def find(self, version: str) -> KnownRelease | None:
         """Return a release by its exact version; None if it is unknown."""
         return next((release for release in self.releases if release.version == version), None)
 
+    def is_release(self, version: str) -> bool | None:
+        """Whether a release has this version; None: unknown, since it is a pre-release or newer than all others."""
+        if version in self.published or self.find(version):
+            return True
+        asked = _asked(version)
+        return None if asked.prerelease or asked > parse(self.newest) else False
+
     def nearest(self, version: str) -> tuple[KnownRelease | None, KnownRelease | None]:
         """Return the nearest tested releases below and above a version."""
-        at, tested = parse(version), [release for release in self.releases if release.tested]
+        at, tested = _asked(version), [release for release in self.releases if release.tested]
         below = [release for release in tested if parse(release.version) < at]
         above = [release for release in tested if parse(release.version) > at]
         return below[-1] if below else None, above[0] if above else None
@@ -186,7 +201,8 @@ class History(Struct, frozen=True, kw_only=True):
         Its `clause_set` says by which clauses it is compatible.
         """
         safe = [release for release in self.releases if release.verdict is Verdict.COMPATIBLE]
-        newer = [release for release in safe if above is None or parse(release.version) > parse(above)]
+        least = above and _asked(above)
+        newer = [release for release in safe if least is None or parse(release.version) > least]
         return newer[-1] if newer else None
 
     def changes(self, since: str | None = None, until: str | None = None) -> tuple[Change, ...]:
@@ -196,7 +212,7 @@ class History(Struct, frozen=True, kw_only=True):
         were tested by different sets of clauses are compared by the clauses of the older set. What comes and goes again
         and again depends on chance, and is left out.
         """
-        low, high = since and parse(since), until and parse(until)
+        low, high = since and _asked(since), until and _asked(until)
         tested = [
             release
             for release in self.releases
@@ -228,7 +244,8 @@ class History(Struct, frozen=True, kw_only=True):
     def untested(self, since: str, until: str) -> tuple[str, ...]:
         """Return the published releases between two, without them, that were not tested, or not completely."""
         tested = {release.version for release in self.releases if release.tested and release.facts}
-        between = (version for version in self.published if parse(since) < parse(version) < parse(until))
+        low, high = _asked(since), _asked(until)
+        between = (version for version in self.published if low < parse(version) < high)
         return tuple(version for version in between if version not in tested)
 
     def with_release(self, release: KnownRelease) -> "History":
@@ -255,6 +272,13 @@ def load(engine: str) -> History:
             f"turngate has no history of {engine}", did_you_mean(engine, engines(), f"it has {', '.join(engines())}")
         )
     return _load(engine)
+
+
+def _asked(version: str) -> "Version":
+    try:
+        return parse(version)
+    except ValueError as wrong:
+        raise UsageError(f"{version!r} is not a version", "write it as 1.2.3") from wrong
 
 
 @cache

@@ -37,6 +37,7 @@ from turngate.process.copied_values import copied_values
 from turngate.process.executable import is_simulated, on_path, printed, version_in
 from turngate.process.installed_release import package_version
 from turngate_probes.releases.project_pins import ProjectPin, project_pins
+from turngate_probes.releases.selection import nearest
 from turngate_probes.releases.version_managers import chosen, manager_of
 
 TIMEOUT = 180.0  # seconds for an executable to print its version: a busy machine must not change the answer
@@ -49,6 +50,7 @@ class Knowledge(StrEnum):
     tested: It tested the release, whose verdict counts.
     untested: It has seen the release, but has no verdict.
     unknown: The engine's history lacks the release.
+    no_such_release: No release has this version, although newer ones are known.
     no_history: It has no history of the engine.
     no_version: The executable didn't print which release it is.
     not_run: Its executable must not be run, so it isn't known which release it is.
@@ -58,6 +60,7 @@ class Knowledge(StrEnum):
     TESTED = "tested"
     UNTESTED = "untested"
     UNKNOWN = "unknown"
+    NO_SUCH_RELEASE = "no_such_release"
     NO_HISTORY = "no_history"
     NO_VERSION = "no_version"
     NOT_RUN = "not_run"
@@ -351,6 +354,11 @@ def _settings(engine: str, version: str) -> tuple[str, ...]:
 def _known(contract: EngineContract, version: str, found: tuple[FoundAt, ...], past: History) -> FoundRelease:
     """Return what the history of an engine and its contract say about a release."""
     known, safe = past.find(version), _newer_safe(past, version)
+    if known is None and _is_no_release(past, version):
+        release = _release(contract, version, found, Knowledge.NO_SUCH_RELEASE)
+        is_here = any(place.kind == "path" for place in found)
+        near = ", ".join(nearest(version, past.published))
+        return replace(release, detail=f"nearest: {near}", command=release.command if is_here else None)
     release = replace(
         _release(contract, version, found, Knowledge.UNTESTED if known else Knowledge.UNKNOWN),
         detail=known.why if known else "",
@@ -377,6 +385,12 @@ def _known(contract: EngineContract, version: str, found: tuple[FoundAt, ...], p
         ),
         command=None if known.clause_set == NEWEST_SET else release.command,
     )
+
+
+def _is_no_release(past: History, version: str) -> bool:
+    with suppress(UsageError):  # an executable can print anything
+        return past.is_release(version) is False
+    return False
 
 
 def _release(

@@ -15,7 +15,7 @@ from turngate.contract import load
 from turngate.contract.clauses import NEWEST_SET, Result
 from turngate.contract.verdict import Verdict
 from turngate.contract.versions import parse
-from turngate.errors import ContractError
+from turngate.errors import ContractError, UsageError
 from turngate.history import Change, History, Kind, KnownRelease, KnownResult, differing
 
 PASS, FRESH = KnownResult(Result.PASS), KnownResult(Result.DEVIATES, ("fresh-session",))
@@ -47,6 +47,16 @@ def test_a_release_is_found_by_its_exact_version() -> None:
     assert ours.find("0.12.0") is None
     assert [each and each.version for each in ours.nearest("0.10.5")] == ["0.9.0", "0.11.0"]
     assert [each and each.version for each in ours.nearest("0.12.0")] == ["0.11.0", None]
+
+
+def test_a_version_is_a_release_or_none_or_not_known_yet() -> None:
+    """A version below the newest that nobody published is no release; a text that is no version is refused."""
+    ours = known(release("0.9.0"), published=("0.8.0", "0.11.0"))
+    versions = ("0.8.0", "0.9.0", "0.10.0", "0.10.0-alpha.1", "0.12.0")
+    assert [ours.is_release(version) for version in versions] == [True, True, False, None, None]
+    for ask in (ours.is_release, ours.nearest, ours.newest_safe, ours.changes, lambda each: ours.untested(each, each)):
+        with pytest.raises(UsageError, match="'zzz' is not a version"):
+            ask("zzz")
 
 
 def test_the_newest_compatible_release_is_safe() -> None:

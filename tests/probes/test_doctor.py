@@ -160,7 +160,7 @@ def test_a_deviation_that_occurs_only_sometimes_stays(histories: dict[str, Histo
 
 def test_a_verdict_by_older_clauses_is_said_to_be_one(histories: dict[str, History]) -> None:
     """It is no verdict by the newest clauses, so the command that gets one is offered; so it is with other releases."""
-    histories["codex"] = known(release("0.147.0"), release("0.169.0", clause_set=NEWEST_SET))
+    histories["codex"] = known(release("0.147.0"), release("0.169.0", clause_set=NEWEST_SET), published=("0.150.0",))
     pin("0.147.0")
     found = only()
     assert (found.verdict, found.clause_set) == (Verdict.COMPATIBLE, FIRST_SET)
@@ -170,8 +170,19 @@ def test_a_verdict_by_older_clauses_is_said_to_be_one(histories: dict[str, Histo
     assert [near.clause_set for near in only().nearest] == [FIRST_SET, NEWEST_SET]
 
 
-def test_an_unknown_release_has_neighbours_and_a_command(install: Install) -> None:
+def test_a_version_that_nobody_published_is_no_release(install: Install) -> None:
+    """A pin of it is a mistake, so nothing is advised; a build of one's own can be tested."""
+    pin("0.150.0")
+    found = only()
+    assert (found.knowledge, found.detail) == (Knowledge.NO_SUCH_RELEASE, "nearest: 0.147.0, 0.169.0")
+    assert (found.command, found.actions, found.nearest) == (None, (), ())
+    install("echo codex-cli 0.150.0")
+    assert only().command == "turngate probe codex"
+
+
+def test_an_unknown_release_has_neighbours_and_a_command(install: Install, histories: dict[str, History]) -> None:
     """The nearest tested releases are named; the command tests what is on PATH, or what is pinned."""
+    histories["codex"] = structs.replace(histories["codex"], published={"0.150.0": None})
     pin("0.150.0")
     found = only()
     assert (found.knowledge, found.verdict, found.newer_safe) == (Knowledge.UNKNOWN, None, "0.169.0")

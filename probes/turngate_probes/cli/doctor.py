@@ -142,6 +142,8 @@ def _why(release: "FoundRelease") -> str:
     """Say why there is no verdict, or why it is bad."""
     if release.knowledge == "no_history":
         return f"turngate has no history of {release.title}"
+    if release.knowledge == "no_such_release":
+        return f"{release.title} has no release of this version ({release.detail})"
     if release.knowledge in ("unknown", "untested"):
         near = " and ".join(f"{each.version} ({each.verdict}, {_scope(each)})" for each in release.nearest)
         why = f": {release.detail}" if release.detail else ""

@@ -89,12 +89,13 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
 def bisect(engine: str, clause: str, **asked: Any) -> int:
     """Find the release that changed a clause's result.
 
-    Runs only this clause and its prerequisites. Tests the newest release, then those 1, 2, 4, 8, ... before it
-    until the result differs, then halves the distance. --good and --bad narrow the range: neither has to pass, only
-    their results must differ. Either may be the older one.
+    Looks at the newest release, then at those 1, 2, 4, 8, ... before it until the result differs, then halves the
+    distance. Turngate's history answers for the releases that it has. The others are tested, only on this clause and
+    its prerequisites. --good and --bad narrow the range: neither has to pass, only their results must differ. Either
+    may be the older one.
 
     Releases that are not available, or in which the clause can't be run, are skipped, like `git bisect skip`.
-    If only skipped releases are left between two results, all candidates are named.
+    If only skipped releases are left between two results, they are listed as candidates.
 
     \b
     turngate bisect codex resume.dead-handle
@@ -103,7 +104,8 @@ def bisect(engine: str, clause: str, **asked: Any) -> int:
 
     The next search reuses the results of this one.
 
-    Exit codes: 0 found; 2 no older release has another result, or an end can't be tested; 130 interrupted.
+    Exit codes: 0 found, or candidates listed; 2 no older release has another result, or an end can't answer; 130
+    interrupted.
     """
     from turngate_probes.matrix import command
     from turngate_probes.matrix.run import matrix_settings

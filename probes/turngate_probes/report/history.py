@@ -101,17 +101,17 @@ def _summary(known: History) -> EngineSummary:
     return EngineSummary(known.engine, len(tested), len(known.published), *about)
 
 
+def check_release(known: History, version: str) -> None:
+    """NotFoundError if no release has this version, although newer ones are known."""
+    if not Version.is_valid(version) or known.is_release(version) is False:
+        near = ", ".join(nearest(version, known.published))
+        raise NotFoundError(f"{known.engine} {version} is not a release that turngate knows of", f"nearest: {near}")
+
+
 def history_report(known: History, since: str | None = None, until: str | None = None) -> HistoryReport:
     """Report on a history or a part of it; NotFoundError if an end is neither a known release nor newer than all."""
-    newest = max(map(parse, (*known.published, *(release.version for release in known.releases))))
     for end in filter(None, (since, until)):
-        if (
-            end not in known.published
-            and known.find(end) is None
-            and not (Version.is_valid(end) and parse(end) > newest)
-        ):
-            near = ", ".join(nearest(end, known.published))
-            raise NotFoundError(f"{known.engine} {end} is not a release that turngate knows of", f"nearest: {near}")
+        check_release(known, end)
     if since and until and parse(until) < parse(since):
         since, until = until, since
     changes = {
@@ -128,7 +128,7 @@ def history_report(known: History, since: str | None = None, until: str | None =
         until=until,
         releases=tuple(_release(known, release, changes.get(release.version, ())) for release in reversed(listed)),
         untested=tuple(v for v in known.published if v not in asked and _inside(v, since, until)),
-        newest=str(newest),
+        newest=known.newest,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from turngate import EngineContract, Mode, first_turn, load_contract, resumed_turn
+from turngate import EngineContract, Mode, first_turn, history, load_contract, resumed_turn
 from turngate.argv.environment import BASE
 from turngate.argv.interactive import allowed
 from turngate.contract import load
@@ -19,6 +19,7 @@ from turngate.contract.engine_contract import Final as FinalText
 from turngate.contract.engine_contract import Framed
 from turngate.contract.launch import Guards, PromptChannel
 from turngate.contract.values import Match
+from turngate_probes.report.history import check_release
 
 _WIDTH: Final = 120
 _PROMPT, _SESSION = "turngate-prompt", "turngate-session"
@@ -62,11 +63,15 @@ class RecipeSection(Struct, frozen=True):
 
 
 class Recipe(Struct, frozen=True):
-    """How to run an engine without turngate; `version` null: the newest release that the contract describes."""
+    """How to run an engine without turngate; `version` null: the newest release that the contract describes.
+
+    `tested`: whether turngate tested this release.
+    """
 
     engine: str
     title: str
     version: str | None
+    tested: bool
     contract_version: str
     sections: tuple[RecipeSection, ...]
 
@@ -74,20 +79,29 @@ class Recipe(Struct, frozen=True):
     def markdown(self) -> str:
         """The whole text."""
         release = self.version or "the newest release"
+        purpose = f"so that what turngate tested of {self.title} ({release}) holds for it, too"
+        if not self.tested:
+            purpose = f"to run {self.title} ({release}) as turngate would, which has not tested this release"
         intro = (
-            f"What an orchestrator of your own passes and reads, so that what turngate tested of {self.title} "
-            f"({release}) holds for it, too. It is all that contract {self.contract_version} of `{self.engine}` says "
-            "of a turn in a process of its own. The commands are for a POSIX shell in the workspace: `PROMPT` is the "
-            "prompt, `SESSION` the session id, and `OUT` a folder outside the workspace for what the engine prints. In "
-            "mode interactive the engine does nothing that needs a permission, in mode auto it acts without asking."
+            f"What an orchestrator of your own passes and reads, {purpose}. It is all that contract "
+            f"{self.contract_version} of `{self.engine}` says of a turn in a process of its own. The commands are for "
+            "a POSIX shell in the workspace: `PROMPT` is the prompt, `SESSION` the session id, and `OUT` a folder "
+            "outside the workspace for what the engine prints. In mode interactive the engine does nothing that needs "
+            "a permission, in mode auto it acts without asking."
         )
         parts = (f"## {section.title}\n\n{section.text}" for section in self.sections)
         return "\n\n".join((f"# Run {self.title} as turngate does", _filled(intro), *parts)) + "\n"
 
 
 def recipe(engine: str, version: str | None = None) -> Recipe:
-    """Return the recipe of a release (None: the newest); ContractError as of `load_contract`."""
+    """Return the recipe of a release (None: the newest); ContractError as of `load_contract`.
+
+    NotFoundError: no release has this version.
+    """
     contract = load_contract(engine, version)
+    known = history.load(engine) if version and engine in history.engines() else None
+    if known and version:
+        check_release(known, version)
     parts = {
         "Files and guards": _guards(contract),
         "Environment": _environment(contract),
@@ -99,7 +113,9 @@ def recipe(engine: str, version: str | None = None) -> Recipe:
         "Caveats": _caveats(contract),
     }
     sections = (RecipeSection(title, "\n\n".join(_joined(blocks))) for title, blocks in parts.items())
-    return Recipe(engine, contract.title, version, contract.contract_version, tuple(sections))
+    found = known.find(version) if known and version else None
+    is_tested = known is None or bool(found and found.tested)
+    return Recipe(engine, contract.title, version, is_tested, contract.contract_version, tuple(sections))
 
 
 def _joined(blocks: Iterable[str]) -> Iterator[str]:

@@ -29,7 +29,6 @@ from turngate_probes.report.wording import (
     from_where,
     known,
     named,
-    profile_of,
     settings_lines,
     version_of,
 )
@@ -173,9 +172,9 @@ def _of_gate(report: GateReport, view: ReleaseView, detail: Detail) -> Iterator[
 
 
 def _headlines(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
-    table = [_cells(release) for release in releases]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for cells in table:
+    columns = [column for column in zip(*map(_cells, releases), strict=True) if any(column)]
+    widths = [max(map(len, column)) for column in columns]
+    for cells in zip(*columns, strict=True):
         padded = (Text(cell.ljust(width), style_of(cell)) for cell, width in zip(cells, widths, strict=True))
         line = Text(INDENT).join(padded)
         line.rstrip()
@@ -193,9 +192,9 @@ def _cells(release: ReleaseReport) -> tuple[str, ...]:
         visible(release.engine),
         version_of(release),
         release.verdict or "no verdict",
-        clause_set_of(release) if release.verdict else "",
-        counted(release) + basis(release),
-        profile_of(release),
+        clause_set_of(release) if release.verdict and not release.failed else "",
+        visible(release.failed.what) if release.failed else counted(release) + basis(release),
+        release.profile.kind if release.profile else "",
         duration(release.seconds),
     )
 
@@ -260,7 +259,7 @@ def _models(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
     """Return the models that releases were tested with."""
     for release in releases:
         models = release.models
-        if models is UNSET:
+        if models is UNSET or not release.turns:
             continue
         own = f"{models.own or 'unknown'}, which it takes by itself; that depends on {models.depends_on}"
         parts = [own] if models.depends_on else []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.tables import each
-from turngate import engine_names
+from turngate import NotFoundError, engine_names
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
 from turngate_probes.report.recipe import Recipe, recipe
@@ -66,6 +66,15 @@ def test_a_recipe_is_that_of_its_release() -> None:
     assert "starts a fresh session" not in older.markdown
     assert "the turn succeeds in a fresh session" in text(older, "Caveats")
     assert "the turn succeeds in a fresh session" not in text(newer, "Caveats")
+
+
+def test_a_recipe_says_that_its_release_was_not_tested() -> None:
+    """A release that is newer than all known ones has a recipe; a version that nobody published has none."""
+    assert "as turngate would, which has not tested this release" in " ".join(
+        recipe("codex", "99.0.0").markdown.split()
+    )
+    with pytest.raises(NotFoundError, match=r"codex 0\.168\.0 is not a release that turngate knows of"):
+        recipe("codex", "0.168.0")
 
 
 @pytest.mark.parametrize("mode", ["interactive", "auto"])

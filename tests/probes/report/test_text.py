@@ -150,6 +150,18 @@ def test_the_models_are_named_with_what_they_depend_on() -> None:
     )
 
 
+def test_a_release_that_does_not_exist_is_not_called_one_that_passed() -> None:
+    """Its line says why it was not tested, and that of selected clauses ends with what they showed."""
+    failed = structs.replace(j.failed("codex@9.9.9"), what="codex has no version 9.9.9")
+    planned = structs.replace(j.planned("codex@9.9.9"), version="9.9.9")
+    lines = text(j.started(), planned, failed, j.ended()).splitlines()
+    assert "codex  9.9.9  unanswered  codex has no version 9.9.9  0.0 s" in lines
+    selected = j.started(clauses=("version.readable",))
+    lines = text(selected, j.planned(), j.clause("version.readable"), j.ended()).splitlines()
+    (line,) = [line for line in lines if line.startswith("codex  0.169.0")]
+    assert line.endswith("1 clause: 1 passed, 0 known caveats, 0 failed, 0 not run  0.0 s")
+
+
 def test_a_probe_of_nothing_says_so() -> None:
     """A probe without releases says so."""
     assert "exit code 2: nothing was probed" in text(j.started(), j.ended(engine_seconds=0))
