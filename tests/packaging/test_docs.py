@@ -9,7 +9,7 @@ import click
 import pytest
 import yaml
 
-from turngate import cli
+from turngate import cli, history
 from turngate.contract import load
 from turngate.contract.verdict import FailOn, Verdict, exit_code
 from turngate_probes.report import FORMATS, ORCHESTRATOR_FORMATS
@@ -85,6 +85,16 @@ def test_the_workflow_compares_with_the_release_of_the_base_branch() -> None:
     assert asked["with"]["targets"] == "codex@${{ steps.pinned.outputs.new }}"
     assert asked["with"]["options"] == "--from codex@${{ steps.pinned.outputs.old }}"
     assert {"old=$old", "new=$new"} <= set(re.findall(r'"([^"]*)"', pinned["run"]))
+
+
+def test_releases_that_the_documents_name_exist() -> None:
+    """A command or a sentence about a release that nobody published would fail for whoever copies it."""
+    known = {engine: history.load(engine).is_release for engine in history.engines()}
+    pages = (ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md"))
+    named = re.compile(rf"\b({'|'.join(known)})[@ ](\d+\.\d+\.\d+)(?![\w.-]*\d)", re.IGNORECASE)
+    found = {(each[1].lower(), each[2]) for page in pages for each in named.finditer(page.read_text("utf-8"))}
+    assert len(found) > len(known)
+    assert not {f"{engine} {version}" for engine, version in found if not known[engine](version)}
 
 
 def test_every_format_of_reports_is_documented() -> None:
