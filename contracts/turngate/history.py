@@ -69,14 +69,15 @@ class Kind(StrEnum):
     FEATURE = "feature"
     MODEL = "model"
     PROTOCOL = "protocol"
+    DEFAULT_MODEL = "default model"
 
 
 # what a release lists, without a turn
 LISTED = frozenset({Kind.COMMAND, Kind.VARIABLE, Kind.FEATURE, Kind.MODEL, Kind.PROTOCOL})
 # what an engine says of itself depends on nothing but the release
-_FIXED = frozenset({Kind.OPTION, Kind.TOOL, *LISTED})
+_FIXED = frozenset({Kind.OPTION, Kind.TOOL, Kind.DEFAULT_MODEL, *LISTED})
 # what depends on the model too
-_OF_MODEL = frozenset({Kind.TOOL, Kind.TOOL_CALL, Kind.REQUEST})
+OF_MODEL = frozenset({Kind.TOOL, Kind.TOOL_CALL, Kind.REQUEST})
 STUB = "stub"
 # the value of an option that no help page shows any more, but that is accepted
 HIDDEN = "not on the help page"
@@ -293,17 +294,18 @@ class _Before:
         self._by_chance = by_chance
         self._release: KnownRelease | None = None
         self._clauses = dict[str, tuple[KnownRelease, KnownResult]]()
-        self._facts = dict[str, tuple[KnownRelease, Mapping[str, str]]]()
+        self._facts = dict[tuple[str, str], tuple[KnownRelease, Mapping[str, str]]]()
 
     def add(self, release: KnownRelease) -> None:
         """Add the next release."""
         self._release = release
         self._clauses |= {name: (release, self._lasting(name, known)) for name, known in _judged(release)}
         for section, facts in release.facts.items():
-            earlier = self._facts[section][1] if section in self._facts else {}
+            key = section, _model_of(release, section)
+            earlier = self._facts[key][1] if key in self._facts else {}
             # only the release that hid an option was tried, so the next ones say nothing of it
             hidden = {name: value for name, value in earlier.items() if value == HIDDEN and name not in facts}
-            self._facts[section] = (release, {**facts, **hidden})
+            self._facts[key] = (release, {**facts, **hidden})
 
     def changes_of(self, release: KnownRelease) -> Iterator[Change]:
         """Yield the differences of the next release."""
@@ -336,13 +338,15 @@ class _Before:
     def _changed_facts(self, release: KnownRelease) -> Iterator[tuple[str, str, tuple[str, str | None, str | None]]]:
         """Yield each differing fact, with its section and the release before.
 
-        Another model's facts say nothing, nor do the hosts of other turns.
+        Those under another model say nothing, unless both are what the releases take by themselves. Nor do the hosts of
+        other turns.
         """
-        for section in release.facts.keys() & self._facts.keys():
-            earlier, facts = self._facts[section]
-            kind = section.partition(_SEPARATOR)[0]
-            if kind in _OF_MODEL and earlier.model != release.model:
+        for section in release.facts:
+            key = section, _model_of(release, section)
+            if key not in self._facts:
                 continue
+            earlier, facts = self._facts[key]
+            kind = section.partition(_SEPARATOR)[0]
             if kind == Kind.HOST and (_takes_more(earlier, release) or _takes_more(release, earlier)):
                 continue
             for difference in differing(kind, facts, release.facts[section]):
@@ -361,6 +365,13 @@ def _change(
     release: KnownRelease, since: str, kind: str, subject: str, before: str | None, after: str | None
 ) -> Change:
     return Change(release=release.version, since=since, kind=kind, subject=subject, before=before, after=after)
+
+
+def _model_of(release: KnownRelease, section: str) -> str:
+    """Return the model that a section of facts depends on; empty: none, or the one that the release takes by itself."""
+    kinds = {name.partition(_SEPARATOR)[0] for name in release.facts}
+    is_free = section.partition(_SEPARATOR)[0] not in OF_MODEL or Kind.DEFAULT_MODEL in kinds
+    return "" if is_free else release.model
 
 
 def _verdict_by(release: KnownRelease, clause_set: str, other: KnownRelease, *, long: bool) -> Verdict | None:

@@ -221,6 +221,10 @@ def _names(group: list[Change]) -> list[str]:
     return [f"`{change.subject}`" for change in group]
 
 
+def _default_model(group: list[Change]) -> str:
+    return f"The default model is `{group[0].after}` instead of `{group[0].before}`."
+
+
 def _places(group: list[Change]) -> str:
     """Return where it was observed, in parentheses; options are those of a command."""
     where = group[0].where
@@ -246,6 +250,7 @@ _SENTENCES: Final[Mapping[str, Callable[[list[Change]], str]]] = {
     Kind.COMMAND: _commands,
     Kind.PROTOCOL: _protocol,
     Kind.FEATURE: _came("Feature", "Features", comes="on by default", goes="no longer on by default"),
+    Kind.DEFAULT_MODEL: _default_model,
     Kind.MODEL: _came("Model", "Models", comes="now listed", goes="no longer listed"),
     Kind.VARIABLE: _came(
         "Environment variable", "Environment variables", comes="now on a help page", goes="on no help page any more"

@@ -310,3 +310,19 @@ def test_what_another_model_showed_says_nothing(section: str) -> None:
     assert older.model == "stub"
     assert len(known(older, newer).changes()) == 4
     assert {change.kind for change in known(older, structs.replace(newer, model="gpt")).changes()} == {"record"}
+
+
+def test_what_releases_do_under_their_default_models_is_compared() -> None:
+    """Both are what a user gets who names no model; a release between them that had another one says nothing."""
+    names = ("gpt-1", None, "gpt-2")
+    own = [{"default model/any turn": {"default model": name}} if name else {} for name in names]
+    facts = [{"tool/mode auto": {f"t{n}": ""}} | default for n, default in enumerate(own)]
+    releases = [
+        release(f"1.{n}.0", facts=f, model=name or "stub") for n, (f, name) in enumerate(zip(facts, names, strict=True))
+    ]
+    changes = known(*releases).changes()
+    assert [(each.kind, each.since, each.before, each.after) for each in changes] == [
+        ("default model", "1.0.0", "gpt-1", "gpt-2"),
+        ("tool", "1.0.0", "", None),
+        ("tool", "1.0.0", None, ""),
+    ]

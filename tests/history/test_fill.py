@@ -76,6 +76,20 @@ def test_what_a_release_does_under_another_model_replaces_nothing(
         assert (after.facts, after.model) == (facts | {"tool/mode auto": tools}, before.model)
 
 
+def test_what_a_release_does_under_its_default_model_replaces_what_a_stand_in_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model of a release is then its own, and so are all facts that depend on the model."""
+    facts = {"tool/mode auto": {"a": ""}, "tool/mode interactive": {"a": ""}, "record/first turn": {"r": ""}}
+    ours = known(release("1.0.0", clauses=WHOLE, facts=facts))
+    shown = {"default model/any turn": {"default model": "gpt"}, "tool/mode auto": {"b": ""}}
+    new = release("1.0.0", None, clauses={"stdin.open": PASS}, facts=shown, model="gpt")
+    monkeypatch.setattr(fill, "read", lambda _: ())
+    monkeypatch.setattr(fill, "known_release", lambda _: new)
+    (after,) = with_journal(ours, tmp_path).releases
+    assert (after.facts, after.model) == (shown | {"record/first turn": {"r": ""}}, "gpt")
+
+
 def test_a_machine_that_can_not_test_a_release_changes_nothing(tmp_path: Path) -> None:
     """What another machine has shown stays; a release that nobody could test says why."""
     unanswered = journal(tmp_path, verdict="unanswered")

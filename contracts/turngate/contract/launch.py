@@ -143,8 +143,9 @@ class Listing(Struct, frozen=True):
     argv: Arguments after the executable. {home} is the engine's home directory.
     pattern: Finds each item in the output. Its group `name` is the item. Commands that no help page names are hidden.
     file: The file that it writes, to be read in place of its output.
-    unions: What the variants of a union are called -> the path of the union's definition; `paths`: of an OpenAPI.
-    uses: The variants, and the fields of variants, that turngate uses, such as `item agentMessage: text`.
+    unions: What the variants of a union, or the fields of an object, are called -> the path of its definition; `paths`:
+        the calls of an OpenAPI.
+    uses: The variants and the fields that turngate uses, such as `item agentMessage: text`.
     """
 
     RULE: ClassVar[SchemaRule] = {

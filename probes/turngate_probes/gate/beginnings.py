@@ -49,8 +49,8 @@ def _same(row: Difference, change: Change) -> bool:
             return about == (row.kind.removeprefix("listed-"), row.subject) and change.after == row.after
         case "event" | "key":
             return about in ((Kind.RECORD, row.subject), (Kind.KEY, row.subject)) and agrees
-        case "claim" | "model":
-            return False
+        case "model" | "claim":
+            return (row.kind, change.kind) == ("model", Kind.DEFAULT_MODEL) and change.after == row.after
 
 
 def _result(text: str | None) -> str:

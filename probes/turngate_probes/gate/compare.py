@@ -6,7 +6,6 @@ The claims of the contract about both releases are compared too.
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -108,11 +107,6 @@ def command_use(contract: EngineContract, name: str) -> tuple[Use, str]:
         if words and words <= {*argv} and (not option or option in options):
             return Use.RELIES, clause
     return Use.NONE, "help.surface"
-
-
-def _command(contract: EngineContract, argv: Iterable[str]) -> str:
-    """Return the program with the subcommands before the first option."""
-    return " ".join((contract.executable, *takewhile(lambda word: not word.startswith("-"), argv)))
 
 
 def keys_in_use(contract: EngineContract) -> Mapping[tuple[str, str], str]:
@@ -278,17 +272,24 @@ def differences(old: Side, new: Side, was: EngineContract) -> list[Difference]:
         *_names(old, new, was, results),
         *_listed(old, new, was, results),
         *_records(old, new, was, results),
-        *(_models(old.release, new.release) or _tools(old.release.tool_access, new.release.tool_access, was)),
+        *_models(old.release, new.release, was),
     ]
 
 
-def _models(was: ReleaseReport, now: ReleaseReport) -> list[Difference]:
-    """Return the difference between the models of turns that choose none, since tools depend on the model."""
-    before, after = (None if side.models is UNSET else side.models.ordinary for side in (was, now))
-    if before == after:
-        return []
-    detail = "turns run with another model, which may be offered other tools, so tools are not compared"
-    return [Difference("model", "model of the turns", before, after, Impact.NONE, detail, None)]
+def _models(was: ReleaseReport, now: ReleaseReport, contract: EngineContract) -> Iterator[Difference]:
+    """Compare the models of turns that choose none, and the tools that they are offered.
+
+    Tools depend on the model, so they are compared if it is the same, or what each release takes by itself.
+    """
+    models = [None if side.models is UNSET else side.models for side in (was, now)]
+    before, after = (side and side.ordinary for side in models)
+    by_itself = all(side and side.depends_on for side in models)
+    if before != after:
+        detail = "turns run with another model, which may be offered other tools"
+        detail += "" if by_itself else ", so tools are not compared"
+        yield Difference("model", "model of the turns", before, after, Impact.NONE, detail, None)
+    if before == after or by_itself:
+        yield from _tools(was.tool_access, now.tool_access, contract)
 
 
 def _clauses(was: Results, now: Results) -> Iterator[Difference]:
@@ -315,23 +316,19 @@ def _names(old: Side, new: Side, was: EngineContract, results: Results) -> Itera
 
 
 def _listed(old: Side, new: Side, was: EngineContract, results: Results) -> list[Difference]:
-    """Compare what both releases list without a turn; options on a page of the contract are compared there.
+    """Compare what both releases list without a turn.
 
     What the contract uses comes first, then what is required now, what is gone, and what is new.
     """
-    pages = {_command(was, page.argv) for page in was.help.pages}
     before, after, rows = old.surface.listed, new.surface.listed, list[tuple[int, Difference]]()
     for section in sorted(before.keys() & after.keys()):
         kind = section.partition("/")[0]
         for name, earlier, later in sorted(differing(kind, before[section], after[section]), key=lambda row: row[0]):
-            command, colon, _ = name.partition(": ")
-            if kind == Kind.COMMAND and colon and command in pages:
-                continue
             use, clause = listed_use(was, kind, name)
             holds = clause != "help.surface" and results.holds(clause)
             is_required = kind == Kind.PROTOCOL and _requires(name, earlier, later)
             if is_required and use is Use.NONE:
-                use = listed_use(was, kind, command)[0]
+                use = listed_use(was, kind, name.partition(": ")[0])[0]
             row = _listed_difference(kind, name, earlier, later, use, clause, holds=holds, required=is_required)
             order = (row.impact is Impact.BREAKING, is_required, later is None, True)
             rows.append((order.index(True), row))

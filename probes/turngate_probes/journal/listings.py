@@ -6,6 +6,7 @@ A subcommand is named with the commands before it, as in `codex app-server`, and
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
 
 from turngate import Ended
 from turngate.contract.launch import Listing
@@ -17,6 +18,10 @@ from turngate_probes.journal.protocol import protocol
 MOST = 4000
 LONGEST = 160
 _PLACEHOLDER = re.compile(r"<[^<>\n]*>|\[(?!env)[^\[\]\n]*\]|(?<![\w-])--[\w-]+[ =][A-Z][A-Z0-9_]+")
+# an option with its whole description, which is indented further
+_DESCRIBED = re.compile(r"^[ \t]{0,8}-{1,2}[A-Za-z][^\n]*(?:\n(?:[ \t]{9}[^\n]*|[ \t]*(?=\n)))*", re.MULTILINE)
+_LONG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
+_CHOICE = re.compile(r"^\s*- ([\w-]+)(?=:|$)", re.MULTILINE)
 _VARIABLE = re.compile(r"(?<![\w-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w*])")
 
 
@@ -30,9 +35,11 @@ def listed(listing: Listing, command: tuple[str, ...], text: str, options: Itera
         if listing.what != "command":
             return {listing.what: dict.fromkeys(found, "")}
         return {Kind.COMMAND: {f"{name} {item}": HIDDEN_COMMAND for item in found if item not in HELP}}
-    taken = (option.partition(" ") for option in options)
+    taken, words = (option.partition(" ") for option in options), choices(text)
     commands = {f"{name} {sub}": "" for sub in subcommands(text, command)} | {
-        f"{name}: {option}": value for option, _, value in taken if option not in HELP
+        f"{name}: {option}": value if "[possible values" in value else f"{value}{words.get(option, '')}".strip()
+        for option, _, value in taken
+        if option not in HELP
     }
     return {Kind.COMMAND: commands, Kind.VARIABLE: dict.fromkeys(variables(text), "")}
 
@@ -42,12 +49,28 @@ def variables(text: str) -> tuple[str, ...]:
     return tuple(sorted(set(_VARIABLE.findall(_PLACEHOLDER.sub(" ", text))))[:MOST])
 
 
+def choices(text: str) -> Mapping[str, str]:
+    """Return the possible values of options, where a help page lists them below an empty line or one a line."""
+    found = dict[str, str]()
+    for block in _DESCRIBED.findall(text):
+        names = _LONG.findall(block.partition("\n")[0])
+        _, title, rest = block.partition("ossible values:")
+        if names and title:
+            below = _CHOICE.findall(rest)
+            found[names[0]] = f" [possible values: {', '.join(below) or ' '.join(rest.partition(']')[0].split())}]"[
+                :LONGEST
+            ]
+    return found
+
+
 def sections(events: Iterable[Event]) -> Mapping[str, Mapping[str, str]]:
     """Return what a release lists, in sections as the history has them; none if a page was cut.
 
-    A command that a page names is not hidden. An option that a command above takes too is left out.
+    A command that a page names is not hidden. An option that a command above takes too is left out, and so are those of
+    the help pages of the contract, which are facts of their own.
     """
-    pages = [event for event in events if isinstance(event, PageEvent) and event.case == CASE]
+    events = [event for event in events if isinstance(event, PageEvent)]
+    pages = [event for event in events if event.case == CASE]
     if any(page.ended is not Ended.EXIT for page in pages):
         return {}
     merged = dict[str, dict[str, str]]()
@@ -56,8 +79,10 @@ def sections(events: Iterable[Event]) -> Mapping[str, Mapping[str, str]]:
             known = merged.setdefault(kind, {})
             known.update({name: value for name, value in names.items() if value != HIDDEN_COMMAND or name not in known})
     commands = merged.get(Kind.COMMAND, {})
+    apart = {" ".join(takewhile(lambda word: not word.startswith("-"), page.argv)) for page in events if page.options}
     for name, value in [*commands.items()]:
-        if _inherited(name, value, commands):
+        command, colon, _ = name.partition(": ")
+        if (colon and command in apart) or _inherited(name, value, commands):
             del commands[name]
     return {f"{kind}/{FROM_LIST}": names for kind, names in merged.items() if names}
 

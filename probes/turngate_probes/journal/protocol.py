@@ -1,7 +1,8 @@
-"""Reads the messages and items of a protocol from its JSON Schema or OpenAPI, with the fields of each.
+"""Reads the messages, items and objects of a protocol from its JSON Schema or OpenAPI, with the fields of each.
 
 A variant is named `request thread/start`, as the contract calls its union, and its field `request thread/start: cwd`,
-which is `required` or `optional`; the allowed values of a word follow.
+which is `required` or `optional`; the allowed values of a word follow. A definition that is no union has fields alone,
+such as `turn: status`.
 """
 
 import json
@@ -13,6 +14,7 @@ from turngate.contract.launch import Listing
 MOST = 4000
 LONGEST = 160
 _TAGS = ("method", "type")
+_UNIONS = ("anyOf", "oneOf")
 _MOST_STEPS = 10
 _CALLS = "paths"  # where an OpenAPI has its calls
 _METHODS = {"get", "put", "post", "delete", "patch"}
@@ -27,7 +29,7 @@ def protocol(listing: Listing, text: str) -> dict[str, str]:
     found = dict[str, str]()
     for called, place in listing.unions.items():
         for name, fields in _calls(root, called) if place == _CALLS else _variants(root, called, _at(root, place)):
-            found[name] = ""
+            found |= {name: ""} if name != called else {}
             found |= {f"{name}: {key}"[:LONGEST]: value for key, value in _fields(root, fields)}
     return found if len(found) <= MOST else {}
 
@@ -53,6 +55,9 @@ def _json_of(message: Any) -> Mapping[str, Any]:
 
 
 def _variants(root: Any, called: str, union: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the variants of a definition, and what it has itself, which they share."""
+    if "properties" in union:
+        yield called, {key: union[key] for key in ("properties", "required") if key in union}
     for variant in _list(union.get("oneOf") or union.get("anyOf")):
         yield from _messages(root, called, _resolved(root, _object(variant)))
 
@@ -63,6 +68,9 @@ def _messages(root: Any, called: str, variant: Any) -> Iterator[tuple[str, Mappi
     tag = next((tag for tag in _TAGS if tag in members), None)
     named = _allowed(_object(members.get(tag))) if tag else []
     if not named:
+        # a word, or an object that its only member names
+        alone = [*members] if tag is None and len(members) == 1 else []
+        yield from ((f"{called} {word}"[:LONGEST], {}) for word in (*_allowed(_object(variant)), *alone))
         return
     name = str(named[0])[:LONGEST]
     params = _object(members.get("params"))
@@ -76,8 +84,11 @@ def _messages(root: Any, called: str, variant: Any) -> Iterator[tuple[str, Mappi
 
 def _fields(root: Any, node: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     whole = _resolved(root, node)
+    # of fields of which one has to be there, none is required
+    either = [_resolved(root, _object(each)) for key in _UNIONS for each in _list(whole.get(key))]
+    members = {key: value for each in either for key, value in _object(each.get("properties")).items()}
     required = _list(whole.get("required"))
-    for key, value in _object(whole.get("properties")).items():
+    for key, value in (members | _object(whole.get("properties"))).items():
         words = set() if key in _TAGS else {*_words(root, _object(value))}
         allowed = f": {'|'.join(sorted(words))}" if words else ""
         # part of a list would show the rest as gone
@@ -89,7 +100,7 @@ def _words(root: Any, node: Mapping[str, Any], depth: int = 2) -> Iterator[str]:
     whole = _resolved(root, node)
     tag = _object(_object(whole.get("properties")).get("type"))
     yield from map(str, (*_allowed(whole), *_allowed(tag)))
-    for key in ("anyOf", "oneOf", "allOf") if depth else ():
+    for key in (*_UNIONS, "allOf") if depth else ():
         for kind in _list(whole.get(key)):
             yield from _words(root, _object(kind), depth - 1)
 

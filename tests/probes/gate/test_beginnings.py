@@ -29,6 +29,10 @@ def _history(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     facts[0] |= {"feature/any list": {}, "model/any list": {}}
     facts[1] |= {"feature/any list": {"goals": ""}, "model/any list": {"m": ""}}
+    facts[1]["default model/any turn"], facts[2]["default model/any turn"] = (
+        {"default model": "m"},
+        {"default model": "n"},
+    )
     clauses = [{"stdin.open": PASS}, {"stdin.open": PASS}, {"stdin.open": FRESH}]
     steps = [release(f"1.{n}.0", facts=f, clauses=c) for n, (f, c) in enumerate(zip(facts, clauses, strict=True))]
     ours = known(*steps, published=("1.1.5", "1.1.6"))
@@ -43,6 +47,8 @@ def _history(monkeypatch: pytest.MonkeyPatch) -> None:
         (row("option", "--y", None, "--y"), UNSET),
         (row("feature", "goals", None, ""), "1.1.0"),
         (row("listed-model", "m", None, ""), "1.1.0"),
+        (row("model", "model of the turns", "m", "n"), "1.1.5 to 1.2.0"),
+        (row("model", "model of the turns", "m", "o"), UNSET),
         (row("key", "a: b", None, "a: b"), "1.1.5 to 1.2.0"),
         (row("tool", "sh (auto)", "sh", None), "1.1.5 to 1.2.0"),
         (row("tool", "sh (interactive)", "sh", None), UNSET),

@@ -148,8 +148,8 @@ def event(names: list[str]) -> PageEvent:
     return page
 
 
-def test_tools_under_different_models_are_not_compared() -> None:
-    """Releases whose turns ran with different models differ in the model alone, not in the tools that it is offered."""
+def test_tools_are_compared_under_the_models_that_releases_take_by_themselves() -> None:
+    """Under a model that turns ask for, or that isn't known, they depend on more than the release."""
 
     def models(own: str | None, asked: str | None = "other") -> dict[str, Any]:
         return {"own": own, "depends_on": own and "the release", "asked": asked}
@@ -159,8 +159,9 @@ def test_tools_under_different_models_are_not_compared() -> None:
         old(tool_access=before, models=models("gpt-1")),
         new(tool_access=after, models=models("gpt-2")),
     )
-    (row,) = differences(earlier, later, CONTRACT)
+    row, *tools = differences(earlier, later, CONTRACT)
     assert (row.kind, row.before, row.after, row.impact) == ("model", "gpt-1", "gpt-2", Impact.NONE)
+    assert [(tool.kind, tool.subject) for tool in tools] == [("tool", "a (interactive)"), ("tool", "b (interactive)")]
     # a result of before models were kept, or one with a model that turns ask for
     for unlike in (new(tool_access=after), new(tool_access=after, models=models(None, "stub"))):
         assert {each.kind for each in differences(earlier, unlike, CONTRACT)} == {"model"}
@@ -172,7 +173,7 @@ def test_what_a_release_lists_is_compared_by_what_the_contract_uses() -> None:
     """A lost command of a kept process is breaking, a new one additive; a list that one side lacks says nothing."""
     lists = [
         {
-            "command/any list": {"codex app-server": "", "codex x": "", "codex exec": "", "codex exec: --json": ""},
+            "command/any list": {"codex app-server": "", "codex x": "", "codex exec": ""},
             "feature/any list": {},
         },
         {"command/any list": {"codex exec": "", "codex y": "", "codex y x": ""}, "feature/any list": {"goals": ""}},

@@ -1,10 +1,12 @@
 """What plain commands list of a release: subcommands with their options, variables, features and models."""
 
+from msgspec.structs import replace
+
 from tests.probes.report import journals as j
 from turngate import Ended
 from turngate.contract.launch import Listing
 from turngate_probes.journal.events import PageEvent
-from turngate_probes.journal.listings import listed, sections, variables
+from turngate_probes.journal.listings import choices, listed, sections, variables
 
 
 def test_placeholders_of_values_are_no_variables() -> None:
@@ -21,6 +23,45 @@ def page(listed: dict[str, dict[str, str]] | None, ended: str = "exit") -> PageE
         {"event": "page", "release": "codex@1.0.0", "case": "listings", "step": "1", "listed": listed} | rest
     )
     return event
+
+
+def test_possible_values_are_read_below_an_option() -> None:
+    """In brackets after an empty line, or one a line with a description."""
+    page = """Options:
+  -a, --approve <POLICY>
+          When to ask
+
+          Possible values:
+          - never:      Never ask
+          - on-request: If the model says so
+
+  -s, --sandbox <MODE>
+          Its sandbox
+
+          [possible values: read-only,
+          full]
+
+      --json
+          Possible values of nothing
+"""
+    assert choices(page) == {
+        "--approve": " [possible values: never, on-request]",
+        "--sandbox": " [possible values: read-only, full]",
+    }
+    listing = Listing(what="command", argv=("--help",))
+    taken = ("--approve <POLICY>", "--json", "--sandbox <MODE> [possible values: read-only, full]")
+    assert listed(listing, ("x",), page, taken)["command"] == {
+        "x: --approve": "<POLICY> [possible values: never, on-request]",
+        "x: --json": "",
+        "x: --sandbox": "<MODE> [possible values: read-only, full]",
+    }
+
+
+def test_options_of_the_contract_s_pages_are_told_there() -> None:
+    """They are facts of their own, so the list leaves them out."""
+    listing = page({"command": {"codex exec": "", "codex exec: --json": "", "codex a: --json": ""}})
+    own = replace(page(None), case="static", argv=("codex", "exec", "--help"), options=("--json",))
+    assert sections([listing, own]) == {"command/any list": {"codex exec": "", "codex a: --json": ""}}
 
 
 def test_pages_are_one_list() -> None:

@@ -74,6 +74,31 @@ def test_an_openapi_is_read_with_its_calls_and_events() -> None:
     }
 
 
+def test_objects_and_words_are_read_too() -> None:
+    """An object has fields alone; words are variants; of fields of which one must be there, none is required."""
+    url, file = ({"properties": {key: {}}, "required": [key]} for key in ("url", "file"))
+    image = variant("type", "image") | {"anyOf": [url, file]}
+    failed = {"properties": {"httpFailed": {"type": "object"}}, "required": ["httpFailed"]}
+    root = {
+        "Turn": {"properties": {"id": {}, "status": {"enum": ["done"]}}, "required": ["id"]},
+        "Error": {"oneOf": [{"enum": ["full", "denied"]}, failed]},
+        "Input": {"oneOf": [image], "properties": {"at": {}}},
+    }
+    unions = {"turn": "Turn", "error": "Error", "input": "Input"}
+    assert protocol(Listing(what="protocol", argv=("schema",), unions=unions), json.dumps(root)) == {
+        "turn: id": "required",
+        "turn: status": "optional: done",
+        "error full": "",
+        "error denied": "",
+        "error httpFailed": "",
+        "input: at": "optional",
+        "input image": "",
+        "input image: type": "required",
+        "input image: url": "optional",
+        "input image: file": "optional",
+    }
+
+
 LOOP = {
     "definitions": {
         "Request": {"oneOf": [variant("method", "a", params={"$ref": "#/definitions/B"})]},

@@ -66,8 +66,16 @@ def known_release(events: Iterable[Event]) -> KnownRelease:
         cpu_seconds=release.engine_seconds,
         model=(None if release.models is UNSET else release.models.ordinary) or "",
         clauses={} if release.failed else clauses,
-        facts=dict(_facts(seen, has_kinds=has_kinds)),
+        facts=_default_model(release) | dict(_facts(seen, has_kinds=has_kinds)),
     )
+
+
+def _default_model(release: ReleaseReport) -> dict[str, Mapping[str, str]]:
+    """Return the model that the release takes by itself, if its turns ran with that."""
+    models = None if release.models is UNSET else release.models
+    if models is None or not models.depends_on or not models.own:
+        return {}
+    return {f"{Kind.DEFAULT_MODEL}/any turn": {"default model": models.own}}
 
 
 def _why(release: ReleaseReport) -> str:

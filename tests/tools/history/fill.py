@@ -14,7 +14,7 @@ from turngate import MachineError, NotFoundError, history
 from turngate.contract import load
 from turngate.contract.verdict import Verdict
 from turngate.contract.versions import parse
-from turngate.history import LISTED, History, KnownRelease
+from turngate.history import LISTED, OF_MODEL, STUB, History, Kind, KnownRelease
 from turngate.process.sessions import adopting_orphans
 from turngate_probes.clauses.checks import LEVELS
 from turngate_probes.harness.interrupt import Interrupt, interruptible
@@ -134,12 +134,24 @@ def with_journal(known: History, journal: Path) -> History:
     if new.verdict is Verdict.UNANSWERED and before and before.tested:
         return known  # a machine that lacks something says nothing about what another one has shown
     if new.verdict is None and before:
-        # what a release does under another model is not compared
-        same = new.model == before.model
-        own = {name: facts for name, facts in new.facts.items() if same or name.partition("/")[0] in LISTED}
-        facts = {**before.facts, **own}
-        new = replace(before, clauses={**before.clauses, **new.clauses}, facts=facts)
+        facts, model = _both(before, new)
+        new = replace(before, clauses={**before.clauses, **new.clauses}, facts=facts, model=model)
     return known.with_release(new)
+
+
+def _both(before: KnownRelease, new: KnownRelease) -> tuple[Mapping[str, Mapping[str, str]], str]:
+    """Return the facts of a release with those of selected clauses, and their model.
+
+    What a release does under another model is not compared. What it does under the one that it takes by itself replaces
+    what it does under the stand-in.
+    """
+    if new.model == before.model:
+        return {**before.facts, **new.facts}, before.model
+    kinds = {name: name.partition("/")[0] for name in (*before.facts, *new.facts)}
+    if before.model == STUB and Kind.DEFAULT_MODEL in kinds.values():
+        kept = {name: facts for name, facts in before.facts.items() if kinds[name] not in OF_MODEL}
+        return {**kept, **new.facts}, new.model
+    return {**before.facts, **{name: facts for name, facts in new.facts.items() if kinds[name] in LISTED}}, before.model
 
 
 def save(known: History) -> None:
