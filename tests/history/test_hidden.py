@@ -57,7 +57,7 @@ def test_an_option_that_is_accepted_is_hidden_and_not_gone(tmp_path: Path, monke
         *(release(f"1.{n}.0", facts={section: named}) for n, named in enumerate(facts)),
         published=tuple(f"1.{n}.0" for n in range(4)),
     )
-    tried = with_hidden(ours, registry, Stop())
+    tried = with_hidden(ours, ["1.1.0"], registry, Stop())
     assert [(change.release, change.subject, change.before, change.after) for change in tried.changes()] == [
         ("1.1.0", "--kept", "", HIDDEN),
         ("1.1.0", "--old", "", None),

@@ -48,7 +48,7 @@ def fill(engine: str, settings: MatrixSettings, *, days: int, versions: tuple[st
             known = test(known, registry.with_integrity(left, None), left, settings, listener, interrupt)
             if not interrupt.is_set():
                 with interrupt.scope() as stop:
-                    save(with_hidden(known, registry, stop))
+                    save(with_hidden(known, left, registry, stop))
         return interrupt.is_set()
 
 

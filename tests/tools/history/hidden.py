@@ -5,7 +5,7 @@ alone, so that no turn is run.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,9 +23,16 @@ _COMPLAINT = re.compile(r"(?i)\b(unknown|unexpected|unrecogni[sz]ed|invalid|no s
 _CHOICES = re.compile(r"(?:choices|possible values): \"?([\w-]+)")
 
 
-def with_hidden(known: History, registry: Registry, stop: Stop) -> History:
-    """Return a history in which each option that was said to be gone was tried, and is hidden if it is accepted."""
-    gone = [change for change in known.changes() if change.kind == Kind.OPTION and change.after is None]
+def with_hidden(known: History, tested: Container[str], registry: Registry, stop: Stop) -> History:
+    """Return a history in which the options were tried that are said to be gone by what was tested now.
+
+    One that is accepted is hidden.
+    """
+    gone = [
+        change
+        for change in known.changes()
+        if change.kind == Kind.OPTION and change.after is None and (change.release in tested or change.since in tested)
+    ]
     for version in dict.fromkeys(change.release for change in gone):
         if version not in known.published:
             continue
