@@ -84,7 +84,7 @@ HIDDEN = "not on the help page"
 # the value of a command that no help page shows
 HIDDEN_COMMAND = "hidden"
 # where lists of a release come from
-FROM_LIST = "any list"
+FROM_LIST, FROM_TYPES = "any list", "type file"
 
 
 class _Release(Struct, frozen=True, kw_only=True):

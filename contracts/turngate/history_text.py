@@ -8,12 +8,12 @@ from turngate.contract.cached import cached_contract
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import Verdict
 from turngate.errors import ContractError
-from turngate.history import FROM_LIST, HIDDEN, HIDDEN_COMMAND, Change, Kind
+from turngate.history import FROM_LIST, FROM_TYPES, HIDDEN, HIDDEN_COMMAND, Change, Kind
 
 # what an exit code is called of a turn that had to be stopped
 _NEVER_ENDED = "did not end"
 _MOST: Final = 4
-_ANYWHERE: Final = (("any turn",), (FROM_LIST,))
+_ANYWHERE: Final = (("any turn",), (FROM_LIST,), (FROM_TYPES,))
 # how a clause does now, and how it did before
 _RESULTS: Final[Mapping[str, tuple[str, str]]] = {
     Result.PASS: ("passes", "passed"),

@@ -38,6 +38,7 @@ from turngate.contract.launch import (
     SessionStore,
     Sticky,
     Stream,
+    TypeFile,
 )
 from turngate.contract.values import (
     NOT_EMPTY,
@@ -380,6 +381,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     redirects: Annotated[tuple[Redirect, ...], SOME] = ()
     output_settings: Annotated[tuple[OutputSetting, ...], SOME] = ()
     listings: Annotated[tuple[Listing, ...], SOME] = ()
+    type_files: Annotated[tuple[TypeFile, ...], SOME] = ()
     version: str | None = field(default=None, name="release")
     unverified: Strings = ()
 

@@ -168,6 +168,23 @@ class Listing(Struct, frozen=True):
         return self.what == "command" and self.pattern is None
 
 
+class TypeFile(Struct, frozen=True):
+    """A TypeScript file with the messages of a release, which the vendor publishes in another npm package.
+
+    package: The name of the package, such as that of an SDK.
+    release: The key of its manifest that names the release.
+    file: The path of the file in the package.
+    unions: What variants or the fields of an object are called -> the name of their type.
+    uses: The variants and the fields that turngate uses, such as `request interrupt`.
+    """
+
+    package: Text
+    release: Name
+    file: Text
+    unions: Annotated[Mapping[Name, Text], NOT_EMPTY]
+    uses: Annotated[Texts, NOT_EMPTY] = ()
+
+
 class UsageRefusal(Struct, frozen=True):
     """Prompts that a channel can't carry unaltered, and why."""
 

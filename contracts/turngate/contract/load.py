@@ -61,6 +61,7 @@ ALL_OF = (
     "redirects",
     "output_settings",
     "listings",
+    "type_files",
 )
 SECTIONS = (*ONE_OF, *ALL_OF)
 # a key that is renamed, removed or means something else gives the next number

@@ -1,12 +1,12 @@
 """Names the release between two in which each of their differences began, as far as the history knows it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from turngate import history
-from turngate.history import Change, History, Kind
-from turngate_probes.report.reports import Difference
+from turngate.history import FROM_TYPES, Change, History, Kind
+from turngate_probes.report.reports import Difference, ReleaseReport
 
 
 def with_beginnings(
@@ -19,6 +19,15 @@ def with_beginnings(
     known = history.load(engine)
     changes = known.changes(older, newer)
     return [_with_beginning(row, changes, known) for row in rows]
+
+
+def published(release: ReleaseReport) -> Mapping[str, Mapping[str, str]]:
+    """Return what the history knows of a release from files that its vendor publishes, which no probe can see."""
+    if release.version is None or release.engine not in history.engines():
+        return {}
+    known = history.load(release.engine).find(release.version)
+    facts = known.facts if known else {}
+    return {section: names for section, names in facts.items() if section.endswith(f"/{FROM_TYPES}")}
 
 
 def _with_beginning(row: Difference, changes: Sequence[Change], known: History) -> Difference:

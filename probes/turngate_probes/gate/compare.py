@@ -88,7 +88,7 @@ def listed_use(contract: EngineContract, kind: str, name: str) -> tuple[Use, str
     """Return what the contract does with something that a release lists, and which clause tests it."""
     if kind == Kind.COMMAND:
         return command_use(contract, name)
-    used = any(name in listing.uses for listing in contract.listings)
+    used = any(name in listing.uses for listing in (*contract.listings, *contract.type_files))
     return (Use.RELIES if used else Use.NONE), "help.surface"
 
 
@@ -252,15 +252,17 @@ class Results:
         return clause_id in self.by_id and any(fallen_needs(self.by_id, clause_id))
 
 
-def surface(events: Iterable[Event], release: str) -> ReleaseSurface:
-    """Read the surface of a release from its events."""
+def surface(
+    events: Iterable[Event], release: str, published: Mapping[str, Mapping[str, str]] | None = None
+) -> ReleaseSurface:
+    """Read the surface of a release from its events; `published` are facts that its vendor publishes elsewhere."""
     mine = [event for event in events if isinstance(event, PageEvent | TurnEvent) and event.release == release]
     turns = [event for event in mine if isinstance(event, TurnEvent) and event.ended == Ended.EXIT]
     return ReleaseSurface(
         {page.step: page.names for page in mine if isinstance(page, PageEvent) and page.names is not None},
         {turn.name: turn.kinds for turn in turns if turn.kinds is not None},
         {turn.name: turn.paths for turn in turns if turn.paths is not None},
-        sections(mine),
+        {**(published or {}), **sections(mine)},
     )
 
 

@@ -21,7 +21,7 @@ from turngate.contract.load import catalogue
 from turngate.contract.verdict import FALLEN, FailOn, Verdict, decode_hook, verdict
 from turngate.contract.versions import Range
 from turngate.decoding import convert
-from turngate_probes.gate.beginnings import with_beginnings
+from turngate_probes.gate.beginnings import published, with_beginnings
 from turngate_probes.gate.collect import CROSSED, Collected, Collecting, ReleaseQuestion
 from turngate_probes.gate.compare import Results, Side, claim_differences, differences, surface
 from turngate_probes.harness.interrupt import Interrupt
@@ -269,8 +269,8 @@ def gate_report(
     was, now = (load.find_contract(release.engine, release.version) for release in (old, new))
     compared = list[Difference]()
     if was and now and not old.failed and not new.failed:
-        before = Side(old, surface(collected.old.events, collected.old.release.release))
-        after = Side(new, surface(collected.new.events, collected.new.release.release))
+        before = Side(old, surface(collected.old.events, collected.old.release.release, published(old)))
+        after = Side(new, surface(collected.new.events, collected.new.release.release, published(new)))
         tested = {clause.id for clause in new.clauses} if collected.new.report.clauses else None
         compared = [*differences(before, after, was), *claim_differences(was, now, tested)]
         compared = with_beginnings(compared, new.engine, old.version, new.version)

@@ -29,7 +29,7 @@ def listed(listing: Listing, command: tuple[str, ...], text: str, options: Itera
     """Return what a command printed, by kind of thing; `command` is the program with the subcommands of the page."""
     name = " ".join(command)
     if listing.what == "protocol":
-        return {Kind.PROTOCOL: protocol(listing, text)}
+        return {Kind.PROTOCOL: protocol(listing.unions, text)}
     if listing.pattern is not None:
         found = sorted({match["name"][:LONGEST] for match in re.finditer(listing.pattern, text)})[:MOST]
         if listing.what != "command":

@@ -9,25 +9,24 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from turngate.contract.launch import Listing
-
 MOST = 4000
 LONGEST = 160
-_TAGS = ("method", "type")
+_LONGEST_WORDS = 600
+_TAGS = ("method", "type", "subtype", "hook_event_name")
 _UNIONS = ("anyOf", "oneOf")
 _MOST_STEPS = 10
 _CALLS = "paths"  # where an OpenAPI has its calls
 _METHODS = {"get", "put", "post", "delete", "patch"}
 
 
-def protocol(listing: Listing, text: str) -> dict[str, str]:
+def protocol(unions: Mapping[str, str], text: str) -> dict[str, str]:
     """Return variants and fields; none if the text is no such schema, or has too many of them."""
     try:
         root = json.loads(text)
     except (ValueError, RecursionError):
         return {}
     found = dict[str, str]()
-    for called, place in listing.unions.items():
+    for called, place in unions.items():
         for name, fields in _calls(root, called) if place == _CALLS else _variants(root, called, _at(root, place)):
             found |= {name: ""} if name != called else {}
             found |= {f"{name}: {key}"[:LONGEST]: value for key, value in _fields(root, fields)}
@@ -59,24 +58,30 @@ def _variants(root: Any, called: str, union: Mapping[str, Any]) -> Iterator[tupl
     if "properties" in union:
         yield called, {key: union[key] for key in ("properties", "required") if key in union}
     for variant in _list(union.get("oneOf") or union.get("anyOf")):
-        yield from _messages(root, called, _resolved(root, _object(variant)))
+        yield from _messages(root, called, _resolved(root, _object(variant)), _MOST_STEPS)
 
 
-def _messages(root: Any, called: str, variant: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _messages(
+    root: Any, called: str, variant: Mapping[str, Any], depth: int
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield a variant, and the response that belongs to it, each with the object that has its fields."""
-    members = _object(_object(variant).get("properties"))
-    tag = next((tag for tag in _TAGS if tag in members), None)
-    named = _allowed(_object(members.get(tag))) if tag else []
+    members = _object(variant.get("properties"))
+    tags = [tag for tag in _TAGS if tag in members]
+    named = [str(words[0]) for tag in tags if (words := _allowed(_object(members[tag])))]
+    if not members and depth:
+        for key in _UNIONS:
+            for inner in _list(variant.get(key)):
+                yield from _messages(root, called, _resolved(root, _object(inner)), depth - 1)
     if not named:
         # a word, or an object that its only member names
-        alone = [*members] if tag is None and len(members) == 1 else []
-        yield from ((f"{called} {word}"[:LONGEST], {}) for word in (*_allowed(_object(variant)), *alone))
+        alone = [*members] if not tags and len(members) == 1 else []
+        yield from ((f"{called} {word}"[:LONGEST], {}) for word in (*_allowed(variant), *alone))
         return
-    name = str(named[0])[:LONGEST]
+    name = "/".join(named)[:LONGEST]
     params = _object(members.get("params"))
     # some events have their fields in a member
     inner = next((_object(members[key]) for key in ("params", "properties") if key in members), None)
-    yield f"{called} {name}", inner if inner is not None else {} if tag == "method" else _object(variant)
+    yield f"{called} {name}", inner if inner is not None else {} if "method" in tags else variant
     place = str(params.get("$ref", ""))
     if place.endswith("Params") and (answer := _at(root, f"{place.removesuffix('Params')}Response")):
         yield f"response to {name}", answer
@@ -89,10 +94,11 @@ def _fields(root: Any, node: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     members = {key: value for each in either for key, value in _object(each.get("properties")).items()}
     required = _list(whole.get("required"))
     for key, value in (members | _object(whole.get("properties"))).items():
-        words = set() if key in _TAGS else {*_words(root, _object(value))}
+        words = {*_words(root, _object(value))}
+        words = set() if key in _TAGS and len(words) == 1 else words
         allowed = f": {'|'.join(sorted(words))}" if words else ""
         # part of a list would show the rest as gone
-        yield key, f"{'required' if key in required else 'optional'}{allowed if len(allowed) <= LONGEST else ''}"
+        yield key, f"{'required' if key in required else 'optional'}{allowed if len(allowed) <= _LONGEST_WORDS else ''}"
 
 
 def _words(root: Any, node: Mapping[str, Any], depth: int = 2) -> Iterator[str]:

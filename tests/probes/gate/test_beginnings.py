@@ -4,14 +4,16 @@ from typing import Any
 
 import pytest
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from tests.contracts.test_history import FRESH, PASS, known, release
+from tests.probes.gate.release_samples import old
 from tests.tables import each
 from turngate import history
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import Verdict
 from turngate.history import KnownResult
-from turngate_probes.gate.beginnings import with_beginnings
+from turngate_probes.gate.beginnings import published, with_beginnings
 from turngate_probes.report.reports import Difference, Impact
 
 
@@ -62,6 +64,16 @@ def test_a_difference_begins_where_the_history_has_it(difference: Difference, be
     (named,) = with_beginnings([difference], "codex", "1.0.0", "1.2.0")
     assert named.began == began
     assert named.told == ("it differs" if began is UNSET else f"it differs (since {began})")
+
+
+def test_what_a_vendor_publishes_elsewhere_is_known_from_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No probe sees it; a release that the history lacks has none."""
+    types = {"protocol/type file": {"request interrupt": ""}}
+    ours = known(release("1.1.0", facts=types | {"feature/any list": {"goals": ""}}))
+    monkeypatch.setattr(history, "load", {"codex": ours}.__getitem__)
+    report = old().release
+    assert published(replace(report, version="1.1.0")) == types
+    assert published(replace(report, version="1.2.0")) == published(replace(report, version=None)) == {}
 
 
 def test_only_what_lies_between_both_counts() -> None:

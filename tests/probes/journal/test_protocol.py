@@ -4,15 +4,9 @@ import json
 from typing import Any
 
 from tests.tables import each
-from turngate.contract.launch import Listing
 from turngate_probes.journal.protocol import MOST, protocol
 
-LISTING = Listing(
-    what="protocol",
-    argv=("schema",),
-    unions={"request": "definitions/Request", "item": "definitions/v2/Item"},
-    uses=("request a/start",),
-)
+UNIONS = {"request": "definitions/Request", "item": "definitions/v2/Item"}
 
 
 def variant(tag: str, name: str, **more: Any) -> dict[str, Any]:
@@ -41,7 +35,7 @@ SCHEMA: dict[str, Any] = {
 
 def test_messages_are_read_with_their_fields_and_answers() -> None:
     """A field is required or optional, with the words that it takes; the answer's fields belong to the request."""
-    assert protocol(LISTING, json.dumps(SCHEMA)) == {
+    assert protocol(UNIONS, json.dumps(SCHEMA)) == {
         "request a/start": "",
         "request a/start: cwd": "required",
         "request a/start: policy": "optional: ask|granular|never",
@@ -62,7 +56,7 @@ def test_an_openapi_is_read_with_its_calls_and_events() -> None:
     schemas = {"Event": {"anyOf": [{"$ref": "#/components/schemas/Idle"}]}, "Idle": event}
     unions = {"request": "paths", "event": "components/schemas/Event"}
     text = json.dumps({"paths": {"/a/{id}": {"post": call, "x-note": 1}}, "components": {"schemas": schemas}})
-    assert protocol(Listing(what="protocol", argv=("generate",), unions=unions), text) == {
+    assert protocol(unions, text) == {
         "request POST /a/{id}": "",
         "request POST /a/{id}: title": "optional",
         "request POST /a/{id}: id": "required",
@@ -85,7 +79,7 @@ def test_objects_and_words_are_read_too() -> None:
         "Input": {"oneOf": [image], "properties": {"at": {}}},
     }
     unions = {"turn": "Turn", "error": "Error", "input": "Input"}
-    assert protocol(Listing(what="protocol", argv=("schema",), unions=unions), json.dumps(root)) == {
+    assert protocol(unions, json.dumps(root)) == {
         "turn: id": "required",
         "turn: status": "optional: done",
         "error full": "",
@@ -121,4 +115,4 @@ MANY = {"definitions": {"Request": {"oneOf": [variant("method", f"m{number}") fo
 )
 def test_what_is_no_such_schema_lists_nothing(text: str, found: dict[str, str]) -> None:
     """So it is for a schema whose definitions lead to themselves, or with too many messages."""
-    assert protocol(LISTING, text) == found
+    assert protocol(UNIONS, text) == found

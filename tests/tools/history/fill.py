@@ -10,6 +10,7 @@ from rich.console import Console
 
 from tests.tools.history.digest import known_release
 from tests.tools.history.hidden import with_hidden
+from tests.tools.history.type_file import with_types
 from turngate import MachineError, NotFoundError, history
 from turngate.contract import load
 from turngate.contract.verdict import Verdict
@@ -48,7 +49,7 @@ def fill(engine: str, settings: MatrixSettings, *, days: int, versions: tuple[st
             known = test(known, registry.with_integrity(left, None), left, settings, listener, interrupt)
             if not interrupt.is_set():
                 with interrupt.scope() as stop:
-                    save(with_hidden(known, left, registry, stop))
+                    save(with_types(with_hidden(known, left, registry, stop), left, stop))
         return interrupt.is_set()
 
 
