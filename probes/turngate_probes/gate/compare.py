@@ -88,8 +88,13 @@ def listed_use(contract: EngineContract, kind: str, name: str) -> tuple[Use, str
     """Return what the contract does with something that a release lists, and which clause tests it."""
     if kind == Kind.COMMAND:
         return command_use(contract, name)
-    used = any(name in listing.uses for listing in (*contract.listings, *contract.type_files))
+    used = any(name in uses for uses in _uses(contract))
     return (Use.RELIES if used else Use.NONE), "help.surface"
+
+
+def _uses(contract: EngineContract) -> Iterator[Sequence[str]]:
+    yield from (listing.uses for listing in contract.listings)
+    yield from (types.uses for types in contract.type_files)
 
 
 def command_use(contract: EngineContract, name: str) -> tuple[Use, str]:
@@ -284,7 +289,7 @@ def _models(was: ReleaseReport, now: ReleaseReport, contract: EngineContract) ->
     Tools depend on the model, so they are compared if it is the same, or what each release takes by itself.
     """
     models = [None if side.models is UNSET else side.models for side in (was, now)]
-    before, after = (side and side.ordinary for side in models)
+    before, after = (side.ordinary if side else None for side in models)
     by_itself = all(side and side.depends_on for side in models)
     if before != after:
         detail = "turns run with another model, which may be offered other tools"

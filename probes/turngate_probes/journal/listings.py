@@ -69,8 +69,8 @@ def sections(events: Iterable[Event]) -> Mapping[str, Mapping[str, str]]:
     A command that a page names is not hidden. An option that a command above takes too is left out, and so are those of
     the help pages of the contract, which are facts of their own.
     """
-    events = [event for event in events if isinstance(event, PageEvent)]
-    pages = [event for event in events if event.case == CASE]
+    shown = [event for event in events if isinstance(event, PageEvent)]
+    pages = [page for page in shown if page.case == CASE]
     if any(page.ended is not Ended.EXIT for page in pages):
         return {}
     merged = dict[str, dict[str, str]]()
@@ -79,7 +79,7 @@ def sections(events: Iterable[Event]) -> Mapping[str, Mapping[str, str]]:
             known = merged.setdefault(kind, {})
             known.update({name: value for name, value in names.items() if value != HIDDEN_COMMAND or name not in known})
     commands = merged.get(Kind.COMMAND, {})
-    apart = {" ".join(takewhile(lambda word: not word.startswith("-"), page.argv)) for page in events if page.options}
+    apart = {" ".join(takewhile(lambda word: not word.startswith("-"), page.argv)) for page in shown if page.options}
     for name, value in [*commands.items()]:
         command, colon, _ = name.partition(": ")
         if (colon and command in apart) or _inherited(name, value, commands):

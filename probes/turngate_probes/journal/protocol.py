@@ -93,7 +93,7 @@ def _fields(root: Any, node: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     either = [_resolved(root, _object(each)) for key in _UNIONS for each in _list(whole.get(key))]
     members = {key: value for each in either for key, value in _object(each.get("properties")).items()}
     required = _list(whole.get("required"))
-    for key, value in (members | _object(whole.get("properties"))).items():
+    for key, value in {**members, **_object(whole.get("properties"))}.items():
         words = {*_words(root, _object(value))}
         words = set() if key in _TAGS and len(words) == 1 else words
         allowed = f": {'|'.join(sorted(words))}" if words else ""
