@@ -5,9 +5,9 @@ follow semantic versioning: a minor release may add names, optional parameters, 
 a major release removes or changes existing ones. Until 1.0.0 a minor release may do so too, and CHANGELOG.md says how
 to adapt. Everything else, other submodules included, is internal and may change in any release.
 
-Only `converse`, `converse_async`, `end_tagged`, `engine_version`, `find_executable`, `play_turn`, `process_request`
-(for its default environment), `run_turn` and `run_turn_async` access the machine. Everything else is pure: it uses no
-process, clock or network.
+Only `check_turn`, `converse`, `converse_async`, `end_tagged`, `engine_version`, `find_executable`, `play_turn`,
+`process_request` (for its default environment), `run_turn` and `run_turn_async` access the machine. Everything else is
+pure: it uses no process, clock or network.
 """
 
 from importlib import import_module
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from turngate.process.executable import engine_version, find_executable
     from turngate.process.execution import ProcessOutcome, ProcessRequest, Stop
     from turngate.process.turn_run import TurnRun, process_request, run_turn, run_turn_async
-    from turngate.process.turn_values import TurnInput, TurnOutput, end_tagged, play_turn
+    from turngate.process.turn_values import TurnInput, TurnOutput, check_turn, end_tagged, not_started, play_turn
     from turngate.turn.mode_patch import mode_patch
     from turngate.turn.read import TurnReader, TurnReading, read_turn
 
@@ -83,6 +83,7 @@ __all__ = [
     "TurnRun",
     "TurngateError",
     "UsageError",
+    "check_turn",
     "converse",
     "converse_async",
     "end_tagged",
@@ -93,6 +94,7 @@ __all__ = [
     "first_turn",
     "load_contract",
     "mode_patch",
+    "not_started",
     "play_turn",
     "process_request",
     "read_turn",
@@ -135,7 +137,7 @@ _MODULES = {
     "process.executable": ("engine_version", "find_executable"),
     "process.execution": ("ProcessOutcome", "ProcessRequest", "Stop"),
     "process.turn_run": ("TurnRun", "process_request", "run_turn", "run_turn_async"),
-    "process.turn_values": ("TurnInput", "TurnOutput", "end_tagged", "play_turn"),
+    "process.turn_values": ("TurnInput", "TurnOutput", "check_turn", "end_tagged", "not_started", "play_turn"),
     "turn.mode_patch": ("mode_patch",),
     "turn.read": ("TurnReader", "TurnReading", "read_turn"),
 }

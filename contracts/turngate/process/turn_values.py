@@ -10,14 +10,24 @@ from msgspec import Struct
 
 from turngate.argv.environment import engine_environment
 from turngate.contract.cached import cached_contract
+from turngate.contract.load import engine_names
 from turngate.decoding import decode
-from turngate.errors import MachineError, UsageError
+from turngate.errors import ContractError, MachineError, NotFoundError, RefusedError, UsageError
 from turngate.model import AdapterTurnResult, EngineSessionHandle
 from turngate.process.converse import ConversationSetup
 from turngate.process.executable import find_executable
-from turngate.process.execution import Stop
+from turngate.process.execution import ProcessRequest, Stop
 from turngate.process.installed_release import version_in_folder
 from turngate.process.turn_run import TIMEOUT, run_turn
+from turngate.turn.read import TurnReader
+
+
+class _WorkspaceError(NotFoundError):
+    """The directory of a session is missing."""
+
+
+class _UnknownEngineError(ContractError):
+    """No contract describes the engine."""
 
 
 class _JsonValue(Struct, frozen=True):
@@ -77,7 +87,8 @@ def play_turn(turn: TurnInput, *, stop: Stop | None = None, tag: str = "") -> Tu
     is an `error` with its reason if the engine fails, if it answers in another session, or if `stop` is set. `tag`
     marks the processes of the turn: give the same one to `end_tagged` if this program was killed meanwhile.
 
-    ContractError, RefusedError, UsageError or MachineError: the engine was not started for this turn.
+    ContractError, RefusedError, UsageError or MachineError: the engine was not started for this turn, and
+    `not_started` says why.
 
     >>> from pathlib import Path
     >>> turn = turngate.TurnInput("codex", "Paint the door", str(Path.cwd()))
@@ -85,17 +96,44 @@ def play_turn(turn: TurnInput, *, stop: Stop | None = None, tag: str = "") -> Tu
     >>> turngate.play_turn(turn.reply("red", asked)).result.final_data
     {'colour': 'red'}
     """
-    workspace = Path(turn.workspace)
-    if not workspace.is_absolute():
-        raise UsageError(f"the workspace {turn.workspace!r} is not absolute", "pass its whole path on this host")
-    newest = cached_contract(turn.engine)
-    executable = find_executable(newest)
-    env = engine_environment(newest, os.environ)
-    contract = cached_contract(turn.engine, version_in_folder(newest, executable, workspace, env, stop))
-    setup = ConversationSetup(contract, executable, workspace, turn.options, turn.model, timeout=turn.timeout)
-    request, reader = setup.turn(turn.message, turn.session)
+    request, reader = _prepared(turn, stop)
     reading = run_turn(msgspec.structs.replace(request, max_output=0, tag=tag), reader, stop=stop).reading
     return TurnOutput(reading.result, reading.session)
+
+
+def check_turn(turn: TurnInput) -> None:
+    """Raise the errors with which `play_turn` would refuse a turn now: a missing engine, workspace or right.
+
+    A server calls it before it accepts a task or a reply. The engine is asked for its version at most, as in
+    `play_turn`, which checks the same again.
+
+    >>> from pathlib import Path
+    >>> try:
+    ...     turngate.check_turn(turngate.TurnInput("codex", "Paint the door", str(Path.cwd()), options=("--yolo",)))
+    ... except turngate.RefusedError as refused:
+    ...     print(refused.subject)
+    --yolo
+    """
+    _prepared(turn)
+
+
+def not_started(error: Exception) -> str:
+    """Return why `check_turn` or `play_turn` did not start the engine, as `CODE: detail`.
+
+    The codes are those of the HTTP API: `UNKNOWN_ENGINE`, `ENGINE_UNAVAILABLE`, `WORKSPACE_UNAVAILABLE`,
+    `OPTION_REFUSED` for an option or a model, and `PROMPT_REFUSED` for a text.
+
+    >>> turngate.not_started(turngate.NotInstalledError("no codex on PATH"))
+    'ENGINE_UNAVAILABLE: no codex on PATH'
+    """
+    code = "ENGINE_UNAVAILABLE"
+    if isinstance(error, RefusedError):
+        code = "PROMPT_REFUSED" if error.subject is None else "OPTION_REFUSED"
+    elif isinstance(error, _WorkspaceError):
+        code = "WORKSPACE_UNAVAILABLE"
+    elif isinstance(error, _UnknownEngineError):
+        code = "UNKNOWN_ENGINE"
+    return f"{code}: {error}"
 
 
 def end_tagged(tags: Iterable[str]) -> None:
@@ -112,3 +150,20 @@ def end_tagged(tags: Iterable[str]) -> None:
         raise UsageError(f"{tags!r} is no list of tags", f"write end_tagged([{tags!r}])")
     if left := end_orphans([Noted(tag) for tag in tags]):
         raise MachineError(f"processes of a turn can't be ended: {', '.join(map(str, left))}", "end them yourself")
+
+
+def _prepared(turn: TurnInput, stop: Stop | None = None) -> tuple[ProcessRequest, TurnReader]:
+    """Return the process that runs a turn, and its reader."""
+    workspace = Path(turn.workspace)
+    if not workspace.is_absolute():
+        raise UsageError(f"the workspace {turn.workspace!r} is not absolute", "pass its whole path on this host")
+    if not workspace.is_dir():
+        raise _WorkspaceError(f"the workspace {turn.workspace!r} is missing", "all turns of a session run in it")
+    if turn.engine not in engine_names():
+        raise _UnknownEngineError(f"no contract for engine {turn.engine!r}", hint=f"known: {', '.join(engine_names())}")
+    newest = cached_contract(turn.engine)
+    executable = find_executable(newest)
+    env = engine_environment(newest, os.environ)
+    contract = cached_contract(turn.engine, version_in_folder(newest, executable, workspace, env, stop))
+    setup = ConversationSetup(contract, executable, workspace, turn.options, turn.model, timeout=turn.timeout)
+    return setup.turn(turn.message, turn.session)

@@ -1,0 +1,324 @@
+"""An orchestrator in one file: it runs coding-agent CLIs turn by turn, and lets users answer their questions over HTTP.
+
+Start it with `python app.py`. It prints its address. Three variables change where it works: PORT, DATA (the folder with
+all that it knows) and WORKSPACES (callers may name folders in it).
+
+How it works
+============
+
+A run is a task for one engine, and a row of a database. Each turn of a run is one process of the engine, which gets a
+text and ends with a question, a result or an error. Between two turns no process lives: the engine keeps the
+conversation in a session, and a new process resumes it by its id. So a run can wait for days, and the server can be
+restarted meanwhile.
+
+    created --> queued --> running --> succeeded, failed
+                  ^           |
+                  |           v
+                  +---- waiting_user       from each state that isn't an end: canceled
+
+Four rules keep this right whenever a process dies:
+
+1. The row says that a turn runs before its process starts, and all of its processes carry the name of the turn.
+2. A turn that has begun is never repeated, since the engine may have acted. A restart ends its processes and fails it.
+3. What a turn brought, its session included, and the new state are one transaction. Who sees one of them sees all.
+4. One transaction looks at a state and changes it. So one of many replies wins, and the others are told that they lost.
+"""
+
+import json
+import logging
+import os
+import signal
+import sqlite3
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NoReturn
+
+from flask import Flask, abort, jsonify, request
+from werkzeug.serving import make_server  # the server of Flask
+
+from turngate import Outcome, Stop, TurngateError, TurnInput, TurnOutput, check_turn, end_tagged, not_started, play_turn
+
+SLOTS = 4  # turns at once
+LONGEST_BODY, LONGEST_TURN = 4 * 2**20, 86400  # bytes, seconds
+STATES = {Outcome.ASK_USER: "waiting_user", Outcome.FINAL: "succeeded", Outcome.ERROR: "failed"}
+TABLES = """
+CREATE TABLE IF NOT EXISTS runs (
+    id TEXT PRIMARY KEY,
+    state TEXT NOT NULL,
+    turn INTEGER NOT NULL,      -- the number of the latest turn
+    input TEXT NOT NULL,        -- what that turn gets, as JSON
+    output TEXT,                -- what the last turn that ended brought: its question or result, and its session
+    error TEXT,                 -- why the run failed, or why its last reply was not sent, as JSON
+    is_canceled INTEGER NOT NULL DEFAULT 0,
+    moved_at REAL NOT NULL      -- in seconds since 1970
+);
+CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, request TEXT, answer TEXT, turn TEXT);
+"""
+
+
+class Orchestrator:
+    """All runs of a folder: what callers do with them, and the threads that play their turns."""
+
+    def __init__(self, data: Path, workspaces: Path) -> None:
+        """Open a folder, and settle what a killed server left there; sqlite3.OperationalError: another one has it."""
+        self._folders, self._workspaces = data.resolve() / "workspaces", workspaces.resolve()
+        self._folders.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._db = sqlite3.connect(data / "runs.sqlite", timeout=0, check_same_thread=False)
+        self._db.row_factory = sqlite3.Row
+        self._db.execute("PRAGMA locking_mode = EXCLUSIVE")  # until this process ends, however it ends
+        self._db.executescript(f"BEGIN EXCLUSIVE; {TABLES} COMMIT")
+        # `with self._lock, self._db` is a transaction: at its end it is written, or undone if there is an exception
+        self._lock, self._is_leaving = threading.Lock(), False
+        self._slots, self._playing = ThreadPoolExecutor(SLOTS), dict[str, Stop]()
+        self._recover()
+
+    def create(self, order: dict[str, Any], named: str, key: str | None) -> dict[str, Any]:
+        """Queue a run whose first turn is `order`, in a folder of its own, or in one that the caller names."""
+        run = uuid.uuid4().hex
+        folder = (self._workspaces / named).resolve() if named else self._folders / run
+        if named and not (folder.is_dir() and folder.is_relative_to(self._workspaces)):
+            refuse(422, "WORKSPACE_REFUSED", f"{named} is no folder in {self._workspaces}")
+        check(TurnInput(**order, workspace=str(folder if named else self._folders)))
+
+        def change(db: sqlite3.Connection) -> str:
+            users = (
+                "SELECT 1 FROM runs WHERE input ->> 'workspace' = ? AND state IN ('queued', 'running', 'waiting_user')"
+            )
+            if db.execute(users, [str(folder)]).fetchone():
+                refuse(409, "WORKSPACE_BUSY", "an unfinished run works in this folder")
+            folder.mkdir(exist_ok=True)
+            values = [run, TurnInput(**order, workspace=str(folder)).to_json(), time.time()]
+            db.execute("INSERT INTO runs (id, state, turn, input, moved_at) VALUES (?, 'queued', 1, ?, ?)", values)
+            return run
+
+        return self._once(key, json.dumps([order, named]), change)
+
+    def reply(self, run: str, interaction_id: str, response: str, key: str | None) -> dict[str, Any]:
+        """Queue the turn that brings a reply to the session of a run."""
+        row = self.find(run)
+        if row["state"] == "waiting_user":
+            check(next_turn(row, response))
+
+        def change(db: sqlite3.Connection) -> str:
+            now = db.execute("SELECT * FROM runs WHERE id = ?", [run]).fetchone()
+            if now["state"] != "waiting_user":
+                refuse(409, "NOT_WAITING", f"the run is {now['state']}")
+            if interaction_id != name_of(now):
+                refuse(409, "INTERACTION_STALE", "another question is open")
+            move = "UPDATE runs SET state = 'queued', turn = turn + 1, error = NULL, input = ?, moved_at = ?"
+            db.execute(f"{move} WHERE id = ?", [next_turn(now, response).to_json(), time.time(), run])
+            return run
+
+        return self._once(key, json.dumps([run, interaction_id, response]), change)
+
+    def cancel(self, run: str) -> dict[str, Any]:
+        """Cancel a run: now, or once all processes of its turn have ended."""
+        with self._lock, self._db as db:
+            db.execute("UPDATE runs SET is_canceled = 1 WHERE id = ? AND state NOT IN ('succeeded', 'failed')", [run])
+            db.execute("UPDATE runs SET state = 'canceled' WHERE id = ? AND is_canceled AND state != 'running'", [run])
+        row = self.find(run)
+        if not row["is_canceled"]:
+            refuse(409, "RUN_ENDED", f"the run has {row['state']}")
+        if stop := self._playing.get(run):
+            stop.set()
+        return accepted(row) | {"cancel_requested": True}
+
+    def find(self, run: str) -> sqlite3.Row:
+        """Return the row of a run."""
+        with self._lock:
+            row: sqlite3.Row | None = self._db.execute("SELECT * FROM runs WHERE id = ?", [run]).fetchone()
+        return row or refuse(404, "RUN_NOT_FOUND", f"there is no run {run}")
+
+    def close(self) -> None:
+        """Interrupt the turns that run, and return when all of their processes have ended."""
+        with self._lock:
+            self._is_leaving = True
+        for stop in [*self._playing.values()]:
+            stop.set()
+        self._slots.shutdown()
+        self._db.close()
+
+    def _recover(self) -> None:
+        """End the turns that a killed server left, and go on with its queue."""
+        rows = self._db.execute("SELECT * FROM runs WHERE state IN ('queued', 'running')").fetchall()
+        begun = [row for row in rows if row["state"] == "running"]
+        end_tagged(map(name_of, begun))
+        for row in begun:
+            self._end(row, "failed", "ORCHESTRATOR_RESTART_INTERRUPTED: the server was killed during the turn")
+        for _ in rows:
+            self._wake()
+
+    def _wake(self) -> None:
+        self._slots.submit(self._play_next).add_done_callback(Future.result)  # which logs an error of ours
+
+    def _play_next(self) -> None:
+        """Play the turn of the run that has been queued for longest."""
+        claim = """UPDATE runs SET state = 'running', moved_at = ? WHERE id =
+            (SELECT id FROM runs WHERE state = 'queued' ORDER BY moved_at LIMIT 1) RETURNING *"""
+        with self._lock, self._db as db:
+            row = None if self._is_leaving else db.execute(claim, [time.time()]).fetchone()
+        if row is None:
+            return
+        turn, stop = TurnInput.from_json(row["input"]), Stop()
+        self._playing[row["id"]] = stop
+        if self._is_leaving or self.find(row["id"])["is_canceled"]:  # since before `stop` could be found
+            stop.set()
+        try:
+            output = play_turn(turn, stop=stop, tag=name_of(row))
+        except (TurngateError, OSError) as error:  # no process of the turn was started, so a reply is returned
+            self._end(row, "waiting_user" if turn.session else "failed", not_started(error))
+        else:
+            why = output.result.failure_reason
+            if why and stop.is_set():
+                why = "ORCHESTRATOR_RESTART_INTERRUPTED: the server was stopped during the turn"
+            self._end(row, STATES[output.result.outcome], why, output.to_json())
+        finally:
+            del self._playing[row["id"]]
+
+    def _end(self, row: sqlite3.Row, state: str, why: str | None, output: str | None = None) -> None:
+        """End the turn of a run with all that it brought, unless somebody has canceled the run."""
+        is_returned = state == "waiting_user" and output is None  # the question of the turn before is open again
+        move = """UPDATE runs SET state = iif(is_canceled, 'canceled', ?), error = ?, output = coalesce(?, output),
+            turn = turn - ?, moved_at = ? WHERE id = ?"""
+        error = why and json.dumps(dict(zip(("code", "detail"), why.split(": ", 1), strict=False)))
+        with self._lock, self._db as db:
+            db.execute(move, [state, error, output, is_returned, time.time(), row["id"]])
+            if is_returned:
+                db.execute("DELETE FROM answers WHERE turn = ?", [name_of(row)])  # its key may be used again
+
+    def _once(self, key: str | None, asked: str, change: Callable[[sqlite3.Connection], str]) -> dict[str, Any]:
+        """Change a run, and answer with it; a request that is repeated with its key only gets its answer again."""
+        with self._lock, self._db as db:
+            if key and (before := db.execute("SELECT * FROM answers WHERE key = ?", [key]).fetchone()):
+                if before["request"] != asked:
+                    refuse(422, "IDEMPOTENCY_KEY_REUSED", "the key belongs to another request")
+                return dict(json.loads(before["answer"]))
+            row = db.execute("SELECT * FROM runs WHERE id = ?", [change(db)]).fetchone()
+            if key:
+                values = [key, asked, json.dumps(accepted(row)), name_of(row)]
+                db.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", values)
+        self._wake()
+        return accepted(row)
+
+
+def name_of(row: sqlite3.Row) -> str:
+    """Return the name of the latest turn of a run, which is also the id of its question."""
+    return f"{row['id']}.{row['turn']}"
+
+
+def next_turn(row: sqlite3.Row, response: str) -> TurnInput:
+    """Return the turn that brings a reply to the session of a run."""
+    return TurnInput.from_json(row["input"]).reply(response, TurnOutput.from_json(row["output"]))
+
+
+def accepted(row: sqlite3.Row) -> dict[str, Any]:
+    """Describe a run to whoever has just changed it."""
+    path = f"/v1/runs/{row['id']}"
+    links = {"interaction": f"{path}/interaction", "reply": f"{path}/interaction/reply", "cancel": f"{path}/cancel"}
+    return {"run_id": row["id"], "state": row["state"], "turn_index": row["turn"], "links": {"self": path} | links}
+
+
+def described(row: sqlite3.Row) -> dict[str, Any]:
+    """Describe a run: where it stands, the session that it resumes, its result, and why it failed."""
+    output = json.loads(row["output"] or '{"session": null}')
+    return accepted(row) | {
+        "interactive_profile": {"kind": "resumable", "reason": "no process is kept between turns"},
+        "engine_session_handle": output["session"],
+        "final_data": output["result"]["final_data"] if row["state"] == "succeeded" else None,
+        "error": json.loads(row["error"]) if row["state"] == "failed" else None,
+    }
+
+
+def interaction(row: sqlite3.Row) -> dict[str, Any]:
+    """Describe the open question of a run, and the reply to it that could not be sent."""
+    if row["state"] != "waiting_user":
+        return {"state": row["state"], "pending": None, "unsent_reply": None}
+    pending = {"interaction_id": name_of(row)} | json.loads(row["output"])["result"]["interaction"]
+    unsent = row["error"] and {"response": TurnInput.from_json(row["input"]).message} | json.loads(row["error"])
+    return {"state": row["state"], "pending": pending, "unsent_reply": unsent}
+
+
+def refuse(status: int, code: str, detail: str) -> NoReturn:
+    """End the request with a problem document; its code is for programs. Nothing has changed."""
+    problem = jsonify(type="about:blank", title=code, status=status, code=code, detail=detail)
+    problem.status_code, problem.content_type = status, "application/problem+json"
+    abort(problem)
+
+
+def check(turn: TurnInput) -> None:
+    """Refuse a turn that could not start now, before anybody is told that it will."""
+    try:
+        check_turn(turn)
+    except TurngateError as error:
+        code, _, detail = not_started(error).partition(": ")
+        if turn.session is None:
+            refuse(422, "ENGINE_NOT_INSTALLED" if code == "ENGINE_UNAVAILABLE" else code, detail)
+        refuse(409 if code.endswith("_UNAVAILABLE") else 422, code, detail)
+
+
+def sent(*required: str, **defaults: Any) -> dict[str, Any]:
+    """Return the members of the request: the required ones, which are texts, and those that have a default."""
+    if not request.is_json:
+        refuse(415, "UNSUPPORTED_MEDIA_TYPE", "send application/json")
+    try:
+        body = json.loads(request.get_data())
+        json.dumps(body, ensure_ascii=False, allow_nan=False).encode()  # neither NaN nor half of a character
+    except (ValueError, RecursionError) as error:
+        refuse(400, "BAD_JSON", f"the body is no JSON: {error}")
+    given = body if isinstance(body, dict) else {"": body}
+    whole = dict.fromkeys(required, "") | defaults | given
+    kinds = dict.fromkeys(required, str) | {name: type(value) for name, value in defaults.items()}
+    blank = [name for name in required if not str(whole[name]).strip()]
+    if wrong := blank + [name for name, value in whole.items() if type(value) is not kinds.get(name)]:
+        refuse(422, "INVALID_REQUEST", f"missing, unknown or of a wrong type: {', '.join(wrong)}")
+    return whole
+
+
+def make_app(runs: Orchestrator) -> Flask:
+    """Return the web application."""
+    app = Flask(__name__)
+    app.config.update(MAX_CONTENT_LENGTH=LONGEST_BODY, TRUSTED_HOSTS=["127.0.0.1", "localhost"])
+
+    def create() -> tuple[dict[str, Any], int]:
+        more = {"model": "", "engine_options": [], "session_timeout_sec": 1200, "workspace": ""}
+        body = sent("engine", "prompt", execution_mode="auto", **more)
+        seconds, options = body["session_timeout_sec"], (*body["engine_options"],)
+        if body["execution_mode"] != "interactive" or not 1 <= seconds <= LONGEST_TURN or {*map(type, options)} - {str}:
+            refuse(422, "INVALID_REQUEST", "execution_mode must be interactive, and each value within its limits")
+        order = {"engine": body["engine"], "message": body["prompt"], "model": body["model"] or None}
+        key = request.headers.get("Idempotency-Key")
+        return runs.create(order | {"options": options, "timeout": seconds}, body["workspace"], key), 202
+
+    def reply(run: str) -> tuple[dict[str, Any], int]:
+        return runs.reply(run, **sent("interaction_id", "response"), key=request.headers.get("Idempotency-Key")), 202
+
+    run = "/v1/runs/<run>"
+    app.add_url_rule("/healthz", "healthz", lambda: {"status": "ok"})
+    app.add_url_rule("/v1/runs", "create", create, methods=["POST"])
+    app.add_url_rule(run, "show", lambda run: described(runs.find(run)))
+    app.add_url_rule(f"{run}/interaction", "interaction", lambda run: interaction(runs.find(run)))
+    app.add_url_rule(f"{run}/interaction/reply", "reply", reply, methods=["POST"])
+    app.add_url_rule(f"{run}/cancel", "cancel", lambda run: (runs.cancel(run), 202), methods=["POST"])
+    return app
+
+
+def main() -> None:
+    """Serve until SIGTERM or SIGINT."""
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    runs = Orchestrator(Path(os.environ.get("DATA", "data")), Path(os.environ.get("WORKSPACES", ".")))
+    try:
+        server = make_server("127.0.0.1", int(os.environ.get("PORT", "8322")), make_app(runs), threaded=True)
+        print(f"serves http://127.0.0.1:{server.server_port}", flush=True)
+        server.serve_forever()
+    finally:
+        runs.close()
+
+
+if __name__ == "__main__":
+    main()
