@@ -3,9 +3,6 @@
 Start it with `python app.py`. It prints its address. Three variables change where it works: PORT, DATA (the folder with
 all that it knows) and WORKSPACES (callers may name folders in it).
 
-How it works
-============
-
 A run is a task for one engine, and a row of a database. Each turn of a run is one process of the engine, which gets a
 text and ends with a question, a result or an error. Between two turns no process lives: the engine keeps the
 conversation in a session, and a new process resumes it by its id. So a run can wait for days, and the server can be
@@ -29,7 +26,6 @@ import logging
 import os
 import signal
 import sqlite3
-import sys
 import threading
 import time
 import uuid
@@ -38,7 +34,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
-from flask import Flask, abort, jsonify, request
+from flask import Flask, Response, abort, request
 from werkzeug.serving import make_server  # the server of Flask
 
 from turngate import Outcome, Stop, TurngateError, TurnInput, TurnOutput, check_turn, end_tagged, not_started, play_turn
@@ -73,7 +69,7 @@ class Orchestrator:
         self._db.execute("PRAGMA locking_mode = EXCLUSIVE")  # until this process ends, however it ends
         self._db.executescript(f"BEGIN EXCLUSIVE; {TABLES} COMMIT")
         # `with self._lock, self._db` is a transaction: at its end it is written, or undone if there is an exception
-        self._lock, self._is_leaving = threading.Lock(), False
+        self._lock, self._is_leaving = threading.RLock(), False
         self._slots, self._playing = ThreadPoolExecutor(SLOTS), dict[str, Stop]()
         self._recover()
 
@@ -85,7 +81,7 @@ class Orchestrator:
             refuse(422, "WORKSPACE_REFUSED", f"{named} is no folder in {self._workspaces}")
         check(TurnInput(**order, workspace=str(folder if named else self._folders)))
 
-        def change(db: sqlite3.Connection) -> str:
+        def change(db: sqlite3.Connection) -> None:
             users = (
                 "SELECT 1 FROM runs WHERE input ->> 'workspace' = ? AND state IN ('queued', 'running', 'waiting_user')"
             )
@@ -94,9 +90,8 @@ class Orchestrator:
             folder.mkdir(exist_ok=True)
             values = [run, TurnInput(**order, workspace=str(folder)).to_json(), time.time()]
             db.execute("INSERT INTO runs (id, state, turn, input, moved_at) VALUES (?, 'queued', 1, ?, ?)", values)
-            return run
 
-        return self._once(key, json.dumps([order, named]), change)
+        return self._once(run, key, json.dumps([order, named]), change)
 
     def reply(self, run: str, interaction_id: str, response: str, key: str | None) -> dict[str, Any]:
         """Queue the turn that brings a reply to the session of a run."""
@@ -104,23 +99,22 @@ class Orchestrator:
         if row["state"] == "waiting_user":
             check(next_turn(row, response))
 
-        def change(db: sqlite3.Connection) -> str:
-            now = db.execute("SELECT * FROM runs WHERE id = ?", [run]).fetchone()
+        def change(db: sqlite3.Connection) -> None:
+            now = self.find(run)
             if now["state"] != "waiting_user":
                 refuse(409, "NOT_WAITING", f"the run is {now['state']}")
             if interaction_id != name_of(now):
                 refuse(409, "INTERACTION_STALE", "another question is open")
             move = "UPDATE runs SET state = 'queued', turn = turn + 1, error = NULL, input = ?, moved_at = ?"
             db.execute(f"{move} WHERE id = ?", [next_turn(now, response).to_json(), time.time(), run])
-            return run
 
-        return self._once(key, json.dumps([run, interaction_id, response]), change)
+        return self._once(run, key, json.dumps([run, interaction_id, response]), change)
 
     def cancel(self, run: str) -> dict[str, Any]:
         """Cancel a run: now, or once all processes of its turn have ended."""
         with self._lock, self._db as db:
-            db.execute("UPDATE runs SET is_canceled = 1 WHERE id = ? AND state NOT IN ('succeeded', 'failed')", [run])
-            db.execute("UPDATE runs SET state = 'canceled' WHERE id = ? AND is_canceled AND state != 'running'", [run])
+            mark = "UPDATE runs SET is_canceled = 1, state = iif(state = 'running', state, 'canceled') WHERE id = ?"
+            db.execute(f"{mark} AND state NOT IN ('succeeded', 'failed')", [run])
         row = self.find(run)
         if not row["is_canceled"]:
             refuse(409, "RUN_ENDED", f"the run has {row['state']}")
@@ -191,14 +185,17 @@ class Orchestrator:
             if is_returned:
                 db.execute("DELETE FROM answers WHERE turn = ?", [name_of(row)])  # its key may be used again
 
-    def _once(self, key: str | None, asked: str, change: Callable[[sqlite3.Connection], str]) -> dict[str, Any]:
+    def _once(
+        self, run: str, key: str | None, asked: str, change: Callable[[sqlite3.Connection], None]
+    ) -> dict[str, Any]:
         """Change a run, and answer with it; a request that is repeated with its key only gets its answer again."""
         with self._lock, self._db as db:
             if key and (before := db.execute("SELECT * FROM answers WHERE key = ?", [key]).fetchone()):
                 if before["request"] != asked:
                     refuse(422, "IDEMPOTENCY_KEY_REUSED", "the key belongs to another request")
                 return dict(json.loads(before["answer"]))
-            row = db.execute("SELECT * FROM runs WHERE id = ?", [change(db)]).fetchone()
+            change(db)
+            row = self.find(run)
             if key:
                 values = [key, asked, json.dumps(accepted(row)), name_of(row)]
                 db.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", values)
@@ -245,9 +242,8 @@ def interaction(row: sqlite3.Row) -> dict[str, Any]:
 
 def refuse(status: int, code: str, detail: str) -> NoReturn:
     """End the request with a problem document; its code is for programs. Nothing has changed."""
-    problem = jsonify(type="about:blank", title=code, status=status, code=code, detail=detail)
-    problem.status_code, problem.content_type = status, "application/problem+json"
-    abort(problem)
+    problem = {"type": "about:blank", "title": code, "status": status, "code": code, "detail": detail}
+    abort(Response(json.dumps(problem), status, content_type="application/problem+json"))
 
 
 def check(turn: TurnInput) -> None:
@@ -310,7 +306,7 @@ def make_app(runs: Orchestrator) -> Flask:
 def main() -> None:
     """Serve until SIGTERM or SIGINT."""
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     runs = Orchestrator(Path(os.environ.get("DATA", "data")), Path(os.environ.get("WORKSPACES", ".")))
     try:
         server = make_server("127.0.0.1", int(os.environ.get("PORT", "8322")), make_app(runs), threaded=True)
