@@ -15,7 +15,7 @@ from turngate_probes.clauses import CHECKS, with_prerequisites
 from turngate_probes.clauses.checks import LEVELS
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.cases import CASES, RESUME, Case
-from turngate_probes.server_level.cases import SERVER_CASES
+from turngate_probes.server_level.cases import RESUMED_CASES, SERVER_CASES
 
 KEPT_JOURNALS = 20
 # seconds; a probe that still runs has written to its journal since
@@ -29,7 +29,8 @@ class ProbeSettings(Struct, frozen=True):
 
     `clauses` are the only ones to test, with their prerequisites (empty: all). `more` are additional cases. `resume`
     tests only the clauses about resuming, with two turns that have those settings of the user that the contract names.
-    `my_settings` gives these to all turns.
+    `my_settings` gives these to all turns. `server` is the command of a server that is tested instead of the reference
+    server, with the clauses about resumed turns.
     """
 
     level: Level
@@ -41,10 +42,13 @@ class ProbeSettings(Struct, frozen=True):
     more: tuple[Case, ...] = ()
     resume: bool = False
     my_settings: bool = False
+    server: tuple[str, ...] = ()
 
     def asked(self) -> frozenset[str] | None:
         """Return the clauses that are judged, None for all."""
         clauses = RESUME_CLAUSES if self.resume else self.clauses
+        if self.server and not clauses:
+            clauses = resumed_clauses()
         return with_prerequisites(clauses) if clauses else None
 
     def cases(self) -> list[Case]:
@@ -63,6 +67,12 @@ class ProbeSettings(Struct, frozen=True):
         asked_for = [case for case in cases if case.name in wanted]
         runs_turns = any(case.level != "static" for case in asked_for)
         return [case for case in cases if case in asked_for or (case.opens and runs_turns)]
+
+
+def resumed_clauses() -> tuple[str, ...]:
+    """List the clauses about resumed turns through a server, which need no more than its routes for runs."""
+    played = {case.name for case in RESUMED_CASES}
+    return tuple(clause for clause, check in CHECKS.items() if check.cases and played.issuperset(check.cases))
 
 
 def default_jobs() -> int:

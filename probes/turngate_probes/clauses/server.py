@@ -186,6 +186,7 @@ def _turns(observed: Observations, case: str) -> list[Turn]:
 def _check_starts(observed: Observations, case: str, wanted: int) -> None:
     """Check that the engine was started as often as the server reports, and as often as it should be."""
     ended, turns = observed.call(f"{case}/ended"), _turns(observed, case)
-    reported = len(observed.call(f"{case}/ended-turns").document.get("turns", ()))
+    listed = observed.calls.get(f"{case}/ended-turns")  # None: the server is another one, which need not list them
+    reported = len(listed.document.get("turns", ())) if listed else wanted
     miscounted = f"the engine was started {len(turns)} times, for {reported} turns"
     fail_if(not len(turns) == reported == wanted, miscounted, ended, *turns)

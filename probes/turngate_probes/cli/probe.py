@@ -43,6 +43,7 @@ class ProbeOptions(Struct, frozen=True, kw_only=True):
     my_settings: bool
     last_failed: bool
     yes: bool
+    server: tuple[str, ...]
 
 
 @click.command()
@@ -89,6 +90,14 @@ class ProbeOptions(Struct, frozen=True, kw_only=True):
     is_flag=True,
     help="Test again what failed or could not be tested in the newest probe, at its level and with its release.",
 )
+@click.option(
+    "--server",
+    metavar="COMMAND",
+    default="",
+    callback=lambda _context, _option, command: _words(command),
+    help="Test this server and not the reference server, at the level server. COMMAND runs in a new directory, without "
+    "a shell, so write paths in full; docs/build-an-orchestrator.md says what the server must offer.",
+)
 @click.option("--yes", is_flag=True, help="Agree to a live probe without being asked.")
 @given_as(ProbeOptions)
 def probe(options: ProbeOptions) -> int:
@@ -109,6 +118,7 @@ def probe(options: ProbeOptions) -> int:
     turngate probe codex --my-settings
     turngate probe --last-failed
     turngate probe --level server codex gemini opencode
+    turngate probe --level server --server "python /path/to/app.py" codex
     turngate probe --level live codex
 
     Exit codes: 0 no release fails; 1 a release is broken, or fails by --fail-on; 2 something
@@ -147,6 +157,7 @@ def probe(options: ProbeOptions) -> int:
         only,
         resume=options.resume,
         my_settings=options.my_settings,
+        server=options.server,
     )
     asked: list[Target] = options.targets
     skipped: tuple[SkippedEngine, ...] = ()
@@ -165,6 +176,7 @@ def probe(options: ProbeOptions) -> int:
             subjects = stack.enter_context(consented(asked, yes=options.yes))
             settings, account = replace(settings, jobs=1, more=(steps(),)), dict(os.environ)
         runner = CaseRunner.of(settings.sandboxes, settings.jobs, Interrupt(), keep=settings.keep, account=account)
+        runner = replace(runner, server=options.server)
         path = journal_path(options.keep)
         listener = stack.enter_context(live(options.output.progress, runner.interrupt))
         journal = stack.enter_context(closing(Journal(path, [listener])))
@@ -216,6 +228,10 @@ def _check(options: ProbeOptions) -> None:
     """click.UsageError if options contradict each other, or --keep names the folder of another probe."""
     if options.level == "live" and (options.clauses or options.keep or not options.targets):
         raise click.UsageError("--level live needs a target, and can't be combined with --clause or --keep")
+    if options.server and options.level != "server":
+        raise click.UsageError("--server needs --level server")
+    if options.server and (other := sorted({*options.clauses} - {*_resumed()})):
+        raise click.BadParameter(f"no server is asked for {', '.join(other)}", param_hint="--clause")
     if options.resume and (options.clauses or options.level != "hermetic"):
         raise click.UsageError("--resume can't be combined with --level or --clause")
     if options.my_settings and (options.resume or options.level == "live"):
@@ -226,6 +242,22 @@ def _check(options: ProbeOptions) -> None:
         raise click.BadParameter(
             f"{options.keep} holds the sandboxes of another probe: name a new folder", param_hint="--keep"
         )
+
+
+def _words(command: str) -> tuple[str, ...]:
+    """Split a command into words, as a shell does; click.BadParameter if a quote is open."""
+    import shlex
+
+    try:
+        return tuple(shlex.split(command))
+    except ValueError as error:
+        raise click.BadParameter(f"{command!r}: {error}") from error
+
+
+def _resumed() -> tuple[str, ...]:
+    from turngate_probes.probe_settings import resumed_clauses
+
+    return resumed_clauses()
 
 
 def _available(console: "Console", *, pinned: bool) -> "tuple[list[Target], tuple[SkippedEngine, ...]]":

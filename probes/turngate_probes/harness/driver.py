@@ -370,7 +370,8 @@ class EngineDriver(Struct, frozen=True):
     """The engine, sandbox and observer of one case.
 
     `slot` limits how many engines work at once; what it yields frees the slot early. `startups` are those of the
-    release. `meeting` is that of the turns that run beside each other now.
+    release. `meeting` is that of the turns that run beside each other now. `server` is the command of a server to test
+    instead of the reference server.
     """
 
     case: str
@@ -383,6 +384,7 @@ class EngineDriver(Struct, frozen=True):
     first: FirstTurn | None = None
     startups: Startups = field(default_factory=Startups)
     meeting: Meeting | None = None
+    server: tuple[str, ...] = ()
 
     def start(self, step: str, ask: Ask) -> Turn:
         """Run a first turn."""

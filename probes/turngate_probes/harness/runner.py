@@ -77,7 +77,7 @@ class CaseRunner(Struct, frozen=True):
     """What cases share: `busy` slots limit engines that work, `waiting` slots those of cases that mostly sleep.
 
     The latter need a busy slot too, but free it as soon as their engine only waits. With `account`, the user's own
-    environment, engines run in that.
+    environment, engines run in that. `server` is the command of a server to test instead of the reference server.
     """
 
     sandboxes: Path
@@ -86,6 +86,7 @@ class CaseRunner(Struct, frozen=True):
     busy: Slots
     waiting: Slots
     account: Mapping[str, str] | None = None
+    server: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -149,6 +150,7 @@ class CaseRunner(Struct, frozen=True):
                     note=lambda item: release.observer.saw(item, box),
                     first=release.first if case.opens else None,
                     startups=release.startups,
+                    server=self.server,
                 )
                 try:
                     case.play(driver)

@@ -28,7 +28,7 @@ SPARE, SPARE_TURNS = 8, 3  # in seconds, and as a multiple of a turn's duration
 
 
 def _loop(run: ServerRun) -> None:
-    run.create(ASK, output_schema=SCHEMA)
+    run.create(ASK, **({} if run.driver.server else {"output_schema": SCHEMA}))
     run.settle("asked")
     question = run.question("question")
     run.restart()
@@ -217,6 +217,12 @@ def _sticky_workspace_turns(contract: EngineContract) -> int:
     return sum(1 if settings_cases.unset(each) else 2 for each in settings_cases.groups(contract.redirects).values())
 
 
+def _given(driver: EngineDriver) -> Mapping[str, str]:
+    """Return the variables that an engine needs in a sandbox, which a server may keep from it."""
+    env = driver.sandbox.env(driver.contract.hermetic, driver.sandbox.work)
+    return {name: env[name] for name in ("TURNGATE_SIMULATE_URL", *driver.contract.hermetic.env) if name in env}
+
+
 def _held(play: Callable[[EngineDriver], None]) -> Callable[[EngineDriver], None]:
     """Play a case of sticky processes in one slot."""
 
@@ -246,7 +252,8 @@ def _case(
         with driver.slot() as free_slot:
             if waits:
                 free_slot()
-            shim = install(driver.contract, driver.executable, driver.sandbox.root, hide=hide)
+            given = _given(driver) if driver.server else None
+            shim = install(driver.contract, driver.executable, driver.sandbox.root, hide=hide, given=given)
             with closing(ServerRun(driver, shim, sticky)) as run:
                 run.open()
                 play(run)

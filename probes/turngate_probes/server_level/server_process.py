@@ -1,4 +1,4 @@
-"""The reference server as a process: started, reached at the address that it prints, killed, ended.
+"""The reference server, or another one, as a process: started, reached at the address that it prints, killed, ended.
 
 A case talks to it like any client, and its requests and responses are recorded.
 """
@@ -28,6 +28,7 @@ READY_WITHIN = 60.0
 SLOTS = 2
 _LONGEST_TOKEN = 4097
 _ADDRESS = re.compile(rb"serves (?P<url>http://\S+)")
+_ANY_ADDRESS = re.compile(rb"(?P<url>http://(?:127\.0\.0\.1|localhost|\[::1\]):\d+)(?!\d)(?=.)", re.DOTALL)
 _CODE = re.compile(rb"(?<=code=)\S+")
 _EXCERPT = 500
 _SERVER = re.compile(rb"server (?P<pid>\d+)\n")
@@ -73,6 +74,14 @@ def request(
     return ProcessRequest(command, workspaces, env, timeout=float("inf"))
 
 
+def other_request(command: tuple[str, ...], folder: Path, env: Mapping[str, str]) -> ProcessRequest:
+    """Return the command of a server that is not the reference server, in a folder in which it keeps its data.
+
+    PORT asks it for any free port.
+    """
+    return ProcessRequest(command, folder, {**env, "PORT": "0"}, timeout=float("inf"))
+
+
 def read_token(folder: Path) -> str:
     """Return the token that a server with its data in `folder` made; CaseStoppedError if it made none."""
     try:
@@ -84,9 +93,12 @@ def read_token(folder: Path) -> str:
 class ServerProcess:
     """A running server process; every process below it ends with it."""
 
-    def __init__(self, asked: ProcessRequest, interrupt: Interrupt, name: str) -> None:
-        """Run the server `asked` for once entered; `name` is the name of the page with its output."""
-        self._asked, self._interrupt, self._name = asked, interrupt, name
+    def __init__(self, asked: ProcessRequest, interrupt: Interrupt, name: str, *, is_other: bool = False) -> None:
+        """Run the server `asked` for once entered; `name` is the name of the page with its output.
+
+        `is_other`: it is not the reference server, and prints its address in words of its own, on either stream.
+        """
+        self._asked, self._interrupt, self._name, self._is_other = asked, interrupt, name, is_other
         self._printed, self._started = bytearray(), threading.Event()
         self._pid, self._url = 0, ""
         self._stack = ExitStack()
@@ -146,10 +158,10 @@ class ServerProcess:
         self._pid = pid
 
     def _heard(self, stream: str, chunk: bytes) -> None:
-        if stream != "stdout" or self._url:
+        if self._url or (stream != "stdout" and not self._is_other):
             return
         self._printed += chunk
-        if address := _ADDRESS.search(self._printed):
+        if address := (_ANY_ADDRESS if self._is_other else _ADDRESS).search(self._printed):
             self._url = address["url"].decode()
             self._started.set()
 
@@ -169,9 +181,9 @@ class CaseClient:
     """
 
     def __init__(self, url: str, token: str, note: Callable[[ServerCall], None]) -> None:
-        """Send requests to `url`; `note` gets those that have a name, but never the token."""
+        """Send requests to `url`, without a token if it is empty; `note` gets those that have a name, but never it."""
         self._address = urlsplit(url).netloc
-        self._authorization = {"Authorization": f"Bearer {token}"}
+        self._authorization = {"Authorization": f"Bearer {token}"} if token else {}
         self._note = note
 
     def get(self, path: str, name: str = "") -> ServerCall:

@@ -21,7 +21,14 @@ from turngate_probes.harness.driver import FINAL, Ask, EngineDriver, ask
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import ServerCall, Turn
 from turngate_probes.harness.server_calls import UNSAFE
-from turngate_probes.server_level.server_process import CaseClient, ServerProcess, read_token, request
+from turngate_probes.server_level.server_process import (
+    READY_WITHIN,
+    CaseClient,
+    ServerProcess,
+    other_request,
+    read_token,
+    request,
+)
 from turngate_probes.server_level.shim import EngineStart, Shim
 from turngate_probes.stub_model import Exchange, Reply, StubRule
 
@@ -30,6 +37,8 @@ TURN_LIMIT = 120
 SPARE = 30.0  # seconds beyond the limit of a turn, in which the server must report its result
 GONE_WITHIN = 10.0
 _FIRST_LOOK, _LATEST_LOOK = 0.02, 0.5
+ACCEPTED = 202
+OK = 200
 _UNSETTLED = ("queued", "running")
 _UNENDED = (*_UNSETTLED, "waiting_user")
 
@@ -94,17 +103,25 @@ class ServerRun:
         driver, hermetic, root = self.driver, self.driver.contract.hermetic, self.driver.sandbox.root
         env = driver.sandbox.env(hermetic, root)
         env["PATH"] = f"{self.shim.folder}:{env.get('PATH', '')}"
+        self._servers += 1
+        name = f"{driver.case}/serve-{self._servers}"
+        if driver.server:
+            asked = other_request(driver.server, root, env)
+            self._server = ServerProcess(asked, driver.interrupt, name, is_other=True)
+            self._server.__enter__()
+            self._client = CaseClient(self._server.url, "", driver.note)
+            self._until_ready()
+            return
         # the server would not pass variables to the engine that the contract does not list
         unlisted = {"TURNGATE_SIMULATE_URL", *hermetic.env} - {
             *driver.contract.environment.passed,
             *driver.contract.environment.locations,
         }
-        self._servers += 1
         # in a sandbox an unsafe engine harms nobody, and the clauses tell what it does; of the others, a run in which
         # a setting outranks every option must be rejected
         unsafe = driver.contract.engine if declares_unsafe(driver.contract) else None
         asked = request(self._data, root, env, unlisted, behind=self.sticky, unsafe=unsafe)
-        self._server = ServerProcess(asked, driver.interrupt, f"{driver.case}/serve-{self._servers}")
+        self._server = ServerProcess(asked, driver.interrupt, name)
         self._server.__enter__()
         self._client = CaseClient(self._server.url, read_token(self._data), driver.note)
 
@@ -146,14 +163,18 @@ class ServerRun:
             **({"model": contract.asked_model} if contract.asked_model else {}),
             "session_timeout_sec": timeout,
             "workspace": str(self._workspace),
-            "engine_options": options,
+            **({} if driver.server and not options else {"engine_options": options}),
             **more,
         }
         call = self._client.post("/v1/runs", body, f"{driver.case}/{step}")
-        if "links" not in call.document:
+        if call.status != ACCEPTED:
             rejected = UnsafeRunError if call.document.get("code") == UNSAFE else CaseStoppedError
             raise rejected(f"the run was rejected: {call.summary()}", by_engine=True)
         self.run = call.document
+        if driver.server:
+            path = f"/v1/runs/{self.run.get('run_id')}"
+            parts = {"interaction": "interaction", "reply": "interaction/reply", "cancel": "cancel"}
+            self.run["links"] = {"self": path} | {name: f"{path}/{part}" for name, part in parts.items()}
 
     def settle(self, step: str) -> None:
         """Wait until the run is neither queued nor running, or the deadline; record it and each new turn."""
@@ -228,7 +249,7 @@ class ServerRun:
                 pool.submit(self.answer, f"{step}-{i}", question, asked.prompt, key)
                 for i, asked in enumerate(replies, 1)
             ]
-        taken = [asked for asked, call in zip(replies, calls, strict=True) if "links" in call.result().document]
+        taken = [asked for asked, call in zip(replies, calls, strict=True) if call.result().status == ACCEPTED]
         self._asked += taken[:1] or replies[:1]
 
     def until_asked(self) -> None:
@@ -295,6 +316,14 @@ class ServerRun:
     def _data(self) -> Path:
         return self.driver.sandbox.root / "data"
 
+    def _until_ready(self) -> None:
+        """Wait until the server is healthy; CaseStoppedError if it never is."""
+        deadline = time.monotonic() + READY_WITHIN
+        while self._client.get("/healthz").status != OK:
+            self.driver.interrupt.wait(_FIRST_LOOK)
+            if time.monotonic() > deadline:
+                raise CaseStoppedError(f"GET /healthz did not return 200 within {READY_WITHIN:.0f} s")
+
     def _end(self, server: ServerProcess) -> None:
         server.__exit__(None, None, None)
         self.driver.note(server.page())
@@ -310,7 +339,9 @@ class ServerRun:
         self.driver.sandbox.backend.script(*rules)
 
     def _turns(self, step: str = "") -> list[dict[str, Any]]:
-        """Read the run's turns from the API."""
+        """Read the run's turns from the API; none if it has no such route."""
+        if self.driver.server:
+            return []
         return list(self._get("turns", step).document.get("turns", ()))
 
     def _standing(self) -> str:
@@ -318,11 +349,8 @@ class ServerRun:
         return ": ".join(str(word) for word in (self.run.get("state"), *error.values()) if word)
 
     def _starts(self) -> list[EngineStart]:
-        """Return the starts of the engine for this run, except checks of its configuration."""
-        sticky = self.driver.contract.sticky
-        query = sticky.interactive.query.argv if sticky.interactive and sticky.interactive.query else None
-        starts = [start for start in self.shim.starts(self._workspace) if start.arguments != query]
-        return starts[self._earlier_starts :]
+        """Return the starts of the engine for this run."""
+        return self.shim.starts(self._workspace)[self._earlier_starts :]
 
     def _new_requests(self) -> tuple[Exchange, ...]:
         """Return the model requests since the last call."""
@@ -342,9 +370,14 @@ class ServerRun:
         """Record a turn of the run, which the API describes by `described`."""
         contract, sandbox, run_id = self.driver.contract, self.driver.sandbox, str(self.run["run_id"])
         session = (self.run.get("engine_session_handle") or {}).get("handle_value") if number > 1 else None
-        stdout, stderr = (saved(self._data, run_id, number, name) for name in ("stdout", "stderr"))
-        kept = self.sticky
+        kept, is_other = self.sticky, bool(self.driver.server)
+        stdout, stderr = (
+            self.shim.printed(start, name) if is_other else saved(self._data, run_id, number, name)
+            for name in ("stdout", "stderr")
+        )
         ended, code = how_ended(self.run, described, sticky=kept), described.get("exit_code")
+        if is_other:  # only its API could tell how the engine ended
+            ended = Ended.LINGERED
         reading = read_turn(
             contract, Mode.INTERACTIVE, stdout, stderr, code, turn_index=number, resumed=session, ended=ended
         )
@@ -356,7 +389,7 @@ class ServerRun:
         turn = Turn(
             name=f"{self.driver.case}/{step}",
             argv=(contract.executable, *start.arguments),
-            own_arguments=start.arguments if kept else tuple(described.get("argv") or ()),
+            own_arguments=start.arguments if kept or is_other else tuple(described.get("argv") or ()),
             cwd=start.cwd,
             mode=Mode.INTERACTIVE,
             prompt=asked.prompt,
