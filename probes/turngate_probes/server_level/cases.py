@@ -28,7 +28,8 @@ SPARE, SPARE_TURNS = 8, 3  # in seconds, and as a multiple of a turn's duration
 
 
 def _loop(run: ServerRun) -> None:
-    run.create(ASK, **({} if run.driver.server else {"output_schema": SCHEMA}))
+    schema: dict[str, Any] = {} if run.driver.server else {"output_schema": SCHEMA}
+    run.create(ASK, **schema)
     run.settle("asked")
     question = run.question("question")
     run.restart()

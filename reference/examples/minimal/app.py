@@ -1,7 +1,7 @@
 """An orchestrator in one file: it runs coding-agent CLIs turn by turn, and lets users answer their questions over HTTP.
 
-Start it with `python app.py`. It prints its address. Three variables change where it works: PORT, DATA (the folder with
-all that it knows) and WORKSPACES (callers may name folders in it).
+Start it with `python app.py`. It prints its address. PORT, DATA and WORKSPACES are variables: the port,
+the folder of its data, and the one in which callers may name folders for engines to work in.
 
 A run is a task for one engine, and a row of a database. Each turn of a run is one process of the engine, which gets a
 text and ends with a question, a result or an error. Between two turns no process lives: the engine keeps the
@@ -9,8 +9,7 @@ conversation in a session, and a new process resumes it by its id. So a run can 
 restarted meanwhile.
 
     created --> queued --> running --> succeeded, failed
-                  ^           |
-                  |           v
+                  ^           v
                   +---- waiting_user       from each state that isn't an end: canceled
 
 Four rules keep this right whenever a process dies:
@@ -22,15 +21,14 @@ Four rules keep this right whenever a process dies:
 """
 
 import json
-import logging
 import os
 import signal
 import sqlite3
 import threading
 import time
-import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -39,8 +37,7 @@ from werkzeug.serving import make_server  # the server of Flask
 
 from turngate import Outcome, Stop, TurngateError, TurnInput, TurnOutput, check_turn, end_tagged, not_started, play_turn
 
-SLOTS = 4  # turns at once
-LONGEST_BODY, LONGEST_TURN = 4 * 2**20, 86400  # bytes, seconds
+SLOTS, LONGEST_BODY, LONGEST_TURN = 4, 4 * 2**20, 86400  # turns at once, bytes, seconds
 STATES = {Outcome.ASK_USER: "waiting_user", Outcome.FINAL: "succeeded", Outcome.ERROR: "failed"}
 TABLES = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -71,32 +68,35 @@ class Orchestrator:
         # `with self._lock, self._db` is a transaction: at its end it is written, or undone if there is an exception
         self._lock, self._is_leaving = threading.RLock(), False
         self._slots, self._playing = ThreadPoolExecutor(SLOTS), dict[str, Stop]()
-        self._recover()
+        begun = self._db.execute("SELECT * FROM runs WHERE state = 'running'").fetchall()
+        end_tagged(map(name_of, begun))
+        for row in begun:
+            self._end(row, "failed", "ORCHESTRATOR_RESTART_INTERRUPTED: the server was killed during the turn")
+        for _ in self._db.execute("SELECT 1 FROM runs WHERE state = 'queued'").fetchall():
+            self._slots.submit(self._play_next).add_done_callback(Future.result)  # which logs an error of ours
 
-    def create(self, order: dict[str, Any], named: str, key: str | None) -> dict[str, Any]:
+    def create(self, order: dict[str, Any], named: str) -> dict[str, Any]:
         """Queue a run whose first turn is `order`, in a folder of its own, or in one that the caller names."""
-        run = uuid.uuid4().hex
+        run = os.urandom(16).hex()
         folder = (self._workspaces / named).resolve() if named else self._folders / run
         if named and not (folder.is_dir() and folder.is_relative_to(self._workspaces)):
             refuse(422, "WORKSPACE_REFUSED", f"{named} is no folder in {self._workspaces}")
         check(TurnInput(**order, workspace=str(folder if named else self._folders)))
 
         def change(db: sqlite3.Connection) -> None:
-            users = (
-                "SELECT 1 FROM runs WHERE input ->> 'workspace' = ? AND state IN ('queued', 'running', 'waiting_user')"
-            )
-            if db.execute(users, [str(folder)]).fetchone():
+            busy = "SELECT 1 FROM runs WHERE input->>'workspace' = ? AND state IN ('queued','running','waiting_user')"
+            if db.execute(busy, [str(folder)]).fetchone():
                 refuse(409, "WORKSPACE_BUSY", "an unfinished run works in this folder")
             folder.mkdir(exist_ok=True)
             values = [run, TurnInput(**order, workspace=str(folder)).to_json(), time.time()]
             db.execute("INSERT INTO runs (id, state, turn, input, moved_at) VALUES (?, 'queued', 1, ?, ?)", values)
 
-        return self._once(run, key, json.dumps([order, named]), change)
+        return self._once(run, json.dumps([order, named]), change)
 
-    def reply(self, run: str, interaction_id: str, response: str, key: str | None) -> dict[str, Any]:
+    def reply(self, run: str, interaction_id: str, response: str) -> dict[str, Any]:
         """Queue the turn that brings a reply to the session of a run."""
         row = self.find(run)
-        if row["state"] == "waiting_user":
+        if row["state"] == "waiting_user":  # if not, this is a reply that came late, or again
             check(next_turn(row, response))
 
         def change(db: sqlite3.Connection) -> None:
@@ -108,7 +108,7 @@ class Orchestrator:
             move = "UPDATE runs SET state = 'queued', turn = turn + 1, error = NULL, input = ?, moved_at = ?"
             db.execute(f"{move} WHERE id = ?", [next_turn(now, response).to_json(), time.time(), run])
 
-        return self._once(run, key, json.dumps([run, interaction_id, response]), change)
+        return self._once(run, json.dumps([run, interaction_id, response]), change)
 
     def cancel(self, run: str) -> dict[str, Any]:
         """Cancel a run: now, or once all processes of its turn have ended."""
@@ -136,19 +136,6 @@ class Orchestrator:
             stop.set()
         self._slots.shutdown()
         self._db.close()
-
-    def _recover(self) -> None:
-        """End the turns that a killed server left, and go on with its queue."""
-        rows = self._db.execute("SELECT * FROM runs WHERE state IN ('queued', 'running')").fetchall()
-        begun = [row for row in rows if row["state"] == "running"]
-        end_tagged(map(name_of, begun))
-        for row in begun:
-            self._end(row, "failed", "ORCHESTRATOR_RESTART_INTERRUPTED: the server was killed during the turn")
-        for _ in rows:
-            self._wake()
-
-    def _wake(self) -> None:
-        self._slots.submit(self._play_next).add_done_callback(Future.result)  # which logs an error of ours
 
     def _play_next(self) -> None:
         """Play the turn of the run that has been queued for longest."""
@@ -185,10 +172,9 @@ class Orchestrator:
             if is_returned:
                 db.execute("DELETE FROM answers WHERE turn = ?", [name_of(row)])  # its key may be used again
 
-    def _once(
-        self, run: str, key: str | None, asked: str, change: Callable[[sqlite3.Connection], None]
-    ) -> dict[str, Any]:
+    def _once(self, run: str, asked: str, change: Callable[[sqlite3.Connection], None]) -> dict[str, Any]:
         """Change a run, and answer with it; a request that is repeated with its key only gets its answer again."""
+        key = request.headers.get("Idempotency-Key")
         with self._lock, self._db as db:
             if key and (before := db.execute("SELECT * FROM answers WHERE key = ?", [key]).fetchone()):
                 if before["request"] != asked:
@@ -197,9 +183,9 @@ class Orchestrator:
             change(db)
             row = self.find(run)
             if key:
-                values = [key, asked, json.dumps(accepted(row)), name_of(row)]
-                db.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", values)
-        self._wake()
+                answer = json.dumps(accepted(row))
+                db.execute("INSERT INTO answers VALUES (?, ?, ?, ?)", [key, asked, answer, name_of(row)])
+        self._slots.submit(self._play_next).add_done_callback(Future.result)  # which logs an error of ours
         return accepted(row)
 
 
@@ -252,8 +238,7 @@ def check(turn: TurnInput) -> None:
         check_turn(turn)
     except TurngateError as error:
         code, _, detail = not_started(error).partition(": ")
-        if turn.session is None:
-            refuse(422, "ENGINE_NOT_INSTALLED" if code == "ENGINE_UNAVAILABLE" else code, detail)
+        code = "ENGINE_NOT_INSTALLED" if code == "ENGINE_UNAVAILABLE" and not turn.session else code
         refuse(409 if code.endswith("_UNAVAILABLE") else 422, code, detail)
 
 
@@ -266,8 +251,7 @@ def sent(*required: str, **defaults: Any) -> dict[str, Any]:
         json.dumps(body, ensure_ascii=False, allow_nan=False).encode()  # neither NaN nor half of a character
     except (ValueError, RecursionError) as error:
         refuse(400, "BAD_JSON", f"the body is no JSON: {error}")
-    given = body if isinstance(body, dict) else {"": body}
-    whole = dict.fromkeys(required, "") | defaults | given
+    whole = dict.fromkeys(required, "") | defaults | (body if isinstance(body, dict) else {"": body})
     kinds = dict.fromkeys(required, str) | {name: type(value) for name, value in defaults.items()}
     blank = [name for name in required if not str(whole[name]).strip()]
     if wrong := blank + [name for name, value in whole.items() if type(value) is not kinds.get(name)]:
@@ -287,11 +271,10 @@ def make_app(runs: Orchestrator) -> Flask:
         if body["execution_mode"] != "interactive" or not 1 <= seconds <= LONGEST_TURN or {*map(type, options)} - {str}:
             refuse(422, "INVALID_REQUEST", "execution_mode must be interactive, and each value within its limits")
         order = {"engine": body["engine"], "message": body["prompt"], "model": body["model"] or None}
-        key = request.headers.get("Idempotency-Key")
-        return runs.create(order | {"options": options, "timeout": seconds}, body["workspace"], key), 202
+        return runs.create(order | {"options": options, "timeout": seconds}, body["workspace"]), 202
 
     def reply(run: str) -> tuple[dict[str, Any], int]:
-        return runs.reply(run, **sent("interaction_id", "response"), key=request.headers.get("Idempotency-Key")), 202
+        return runs.reply(run, **sent("interaction_id", "response")), 202
 
     run = "/v1/runs/<run>"
     app.add_url_rule("/healthz", "healthz", lambda: {"status": "ok"})
@@ -305,15 +288,12 @@ def make_app(runs: Orchestrator) -> Flask:
 
 def main() -> None:
     """Serve until SIGTERM or SIGINT."""
-    logging.getLogger("werkzeug").setLevel(logging.WARNING)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    runs = Orchestrator(Path(os.environ.get("DATA", "data")), Path(os.environ.get("WORKSPACES", ".")))
-    try:
+    folders = Path(os.environ.get("DATA", "data")), Path(os.environ.get("WORKSPACES", "."))
+    with closing(Orchestrator(*folders)) as runs:
         server = make_server("127.0.0.1", int(os.environ.get("PORT", "8322")), make_app(runs), threaded=True)
         print(f"serves http://127.0.0.1:{server.server_port}", flush=True)
         server.serve_forever()
-    finally:
-        runs.close()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,9 @@ from typing import Any
 
 env, app = os.environ, Path(__file__).with_name("app.py")
 places = {"PORT": "0", "DATA": str(Path.home() / f"data-{os.getpid()}"), "WORKSPACES": env["TURNGATE_WORKSPACE"]}
-server = subprocess.Popen([sys.executable, app], env=env | places, stdout=subprocess.PIPE, text=True)
+server = subprocess.Popen(
+    [sys.executable, app], env=env | places, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+)
 atexit.register(server.wait)
 atexit.register(server.terminate)
 address = server.stdout.readline().rpartition("/")[2].strip() if server.stdout else ""

@@ -28,12 +28,12 @@ class ShimStand:
         return subprocess.run(command, cwd=where, env=env, input=b"said\n", capture_output=True, check=False)
 
 
-def stand(folder: Path, *, hide: bool = False) -> ShimStand:
+def stand(folder: Path, *, hide: bool = False, given: dict[str, str] | None = None) -> ShimStand:
     """Write an engine that prints its arguments, its input and an id on both streams, and exits with 7."""
     engine = folder / "an engine"
     engine.write_text(f'#!/bin/sh\necho "$*" {t.SESSION}\ncat\necho late {t.SESSION}! >&2\nexit 7\n')
     engine.chmod(0o755)
-    return ShimStand(folder, shim.install(t.CODEX, engine, folder, hide=hide))
+    return ShimStand(folder, shim.install(t.CODEX, engine, folder, hide=hide, given=given))
 
 
 def test_it_is_the_engine(tmp_path: Path) -> None:
@@ -50,6 +50,19 @@ def test_it_can_hide_ids(tmp_path: Path) -> None:
     """The shim can remove ids from both streams, and changes nothing else."""
     done = stand(tmp_path, hide=True).run("exec", "a b")
     assert (done.returncode, done.stdout, done.stderr) == (7, b"exec a b \nsaid\n", b"late !\n")
+
+
+def test_it_gives_variables_and_keeps_the_output(tmp_path: Path) -> None:
+    """Behind a server that is not ours, the engine still gets what it needs, and its output is kept and passed on."""
+    made = stand(tmp_path, given={"COLOUR": "deep 'blue'"})
+    (tmp_path / "an engine").write_text('#!/bin/sh\necho "$COLOUR"\necho late >&2\nexit 7\n')
+    done = made.run("exec")
+    (start,) = made.shim.starts(tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (7, b"deep 'blue'\n", b"late\n")
+    assert [made.shim.printed(start, name) for name in ("stdout", "stderr")] == [done.stdout, done.stderr]
+    assert start.tag == "/a/b"
+    assert made.run("exec", tag="").returncode == 7
+    assert made.shim.starts(tmp_path)[1].tag.startswith("/shim-")
 
 
 @pytest.mark.long

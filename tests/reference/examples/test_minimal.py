@@ -37,7 +37,12 @@ class Server:
     def start(self) -> None:
         """Start it on what it left."""
         self.process = subprocess.Popen(
-            [sys.executable, APP], cwd=self.folder, env=self.env, stdout=subprocess.PIPE, text=True
+            [sys.executable, APP],
+            cwd=self.folder,
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
         assert self.process.stdout
         self.address = self.process.stdout.readline().rpartition("/")[2].strip()
