@@ -29,6 +29,9 @@ PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *so
 WHY_NOT = {
     r"pip install": "tests/acceptance/test_readme.py installs turngate from this checkout",
     r"cd turngate/reference/examples/fleet|\./fleet ": "`make fleet` runs the tests of the example",
+    r"PATH=\$PWD/bin:\$PATH python turngate/reference/examples/minimal/app\.py": (
+        "it runs until it is stopped: tests/reference/examples/test_minimal.py"
+    ),
     r"pytest ": "the plugin is tested by tests/probes/pytest_plugin, which runs such commands",
     r"(PATH=\S+ )?turngate serve": "it runs until it is stopped: tests/reference/server/test_cli.py",
     r"turngate probe codex=\./my-codex": "it needs a wrapper: tests/acceptance/test_wrappers.py",
@@ -56,6 +59,8 @@ READ_BY = {
     ("acp-adapters.md", "js"): "tests/acceptance/test_acp_adapters.py",
     ("acp-adapters.md", "sh"): "tests/acceptance/test_acp_adapters.py",
     ("api.md", "sh"): "tests/reference/server/test_web.py",
+    ("build-an-orchestrator.md", "python"): "tests/reference/examples/test_minimal.py",
+    ("build-an-orchestrator.md", "sh"): "tests/reference/examples/test_minimal.py",
     ("ci.md", "yaml"): "tests/packaging/test_docs.py",
     ("ci.md", "json"): "tests/packaging/test_docs.py",
     ("ci.md", "diff"): "not run: it shows what a pull request changes",

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from turngate.process import TAG
 from turngate_probes.simulate.simulated_process import install
 
 FOLDER = Path(__file__).parents[3] / "reference/examples/minimal"
+PAGE = Path(__file__).parents[3] / "docs/build-an-orchestrator.md"
 APP = FOLDER / "app.py"
 CODEX = load_contract("codex", "0.169.0")
 TASK = {"engine": "codex", "prompt": "Paint the door.", "execution_mode": "interactive"}
@@ -255,6 +257,26 @@ def test_a_folder_has_one_server(server: Server) -> None:
     )
     assert (second.returncode, "database is locked" in second.stderr) == (1, True), second.stderr
     assert server.call("/healthz")[0] == 200
+
+
+def test_the_page_shows_parts_of_the_file() -> None:
+    """Each block of docs/build-an-orchestrator.md stands in app.py, apart from its indentation."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    code = [line.strip() for line in APP.read_text("utf-8").splitlines()]
+    assert len(blocks) >= 9
+    for block in blocks:
+        assert "\n".join(line.strip() for line in block.splitlines()) in "\n".join(code), block
+
+
+def test_the_commands_of_the_page_work(server: Server) -> None:
+    """A user creates a run, and answers its question, with curl and jq."""
+    (commands,) = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    commands = commands.replace("127.0.0.1:8322", server.address)
+    env = {"PATH": os.environ["PATH"], "HOME": str(server.folder)}
+    ran = subprocess.run(
+        ["bash", "-c", commands], env=env, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert (ran.returncode, "colour" in ran.stdout.splitlines()[-2]) == (0, True), ran
 
 
 def test_the_server_is_one_short_file() -> None:
