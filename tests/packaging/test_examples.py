@@ -30,7 +30,7 @@ WHY_NOT = {
     r"pip install": "tests/acceptance/test_readme.py installs turngate from this checkout",
     r"cd turngate/reference/examples/fleet|\./fleet ": "`make fleet` runs the tests of the example",
     r"PATH=\$PWD/bin:\$PATH python turngate/reference/examples/minimal/app\.py": (
-        "it runs until it is stopped: tests/reference/examples/test_minimal.py"
+        "it runs until it is stopped: tests/examples/test_minimal.py"
     ),
     r"pytest ": "the plugin is tested by tests/probes/pytest_plugin, which runs such commands",
     r"(PATH=\S+ )?turngate serve": "it runs until it is stopped: tests/reference/server/test_cli.py",
@@ -59,8 +59,8 @@ READ_BY = {
     ("acp-adapters.md", "js"): "tests/acceptance/test_acp_adapters.py",
     ("acp-adapters.md", "sh"): "tests/acceptance/test_acp_adapters.py",
     ("api.md", "sh"): "tests/reference/server/test_web.py",
-    ("build-an-orchestrator.md", "python"): "tests/reference/examples/test_minimal.py",
-    ("build-an-orchestrator.md", "sh"): "tests/reference/examples/test_minimal.py",
+    ("build-an-orchestrator.md", "python"): "tests/examples/test_minimal.py",
+    ("build-an-orchestrator.md", "sh"): "tests/examples/test_minimal.py",
     ("ci.md", "yaml"): "tests/packaging/test_docs.py",
     ("ci.md", "json"): "tests/packaging/test_docs.py",
     ("ci.md", "diff"): "not run: it shows what a pull request changes",

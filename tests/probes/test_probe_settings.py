@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from turngate.contract.load import catalogue
 from turngate_probes.clauses.checks import LEVELS
-from turngate_probes.harness.cases import CASES
+from turngate_probes.harness.cases import CASES, FIRST_TURN
 from turngate_probes.probe_settings import KEPT_JOURNALS, ProbeSettings, default_jobs, journal_path, sandboxes_path
+from turngate_probes.server_level.cases import RESUMED_CASES
 
 
 @pytest.fixture(name="folder")
@@ -47,6 +48,14 @@ def test_one_more_engine_runs_than_there_are_cores(monkeypatch: pytest.MonkeyPat
     for cores, jobs in ((8, 9), (1, 2), (None, 2)):
         monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
         assert default_jobs() == jobs
+
+
+def test_another_server_is_asked_only_for_resumed_turns(tmp_path: Path) -> None:
+    """It is judged by the clauses that need no more than the routes for runs, and no case of a sticky process runs."""
+    settings = ProbeSettings("server", 1, tmp_path, server=("serve",))
+    clauses = {clause.id for clause in catalogue().at_level("server") if clause.id.startswith("server.")}
+    assert {*(settings.asked() or ())} == clauses
+    assert {case.name for case in settings.cases()} == {FIRST_TURN.name, *(case.name for case in RESUMED_CASES)}
 
 
 def test_every_level_is_one_of_the_catalogue() -> None:

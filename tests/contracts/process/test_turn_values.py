@@ -77,6 +77,27 @@ def test_a_workspace_that_depends_on_the_host_is_refused(turn: turngate.TurnInpu
         turngate.play_turn(replace(turn, workspace=workspace))
 
 
+def test_a_turn_that_cannot_start_is_known_before_it_is_accepted(
+    turn: turngate.TurnInput, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `check_turn` raises has the code of the HTTP API; a turn that can start is not started by it."""
+    turngate.check_turn(turn)
+    refused = {
+        "UNKNOWN_ENGINE": replace(turn, engine="kodex"),
+        "WORKSPACE_UNAVAILABLE": replace(turn, workspace=f"{turn.workspace}/gone"),
+        "OPTION_REFUSED": replace(turn, options=("--dangerously-bypass-approvals-and-sandbox",)),
+        "ENGINE_UNAVAILABLE": turn,
+    }
+    for code, changed in refused.items():
+        if code == "ENGINE_UNAVAILABLE":
+            monkeypatch.setenv("PATH", os.defpath)
+        with pytest.raises(turngate.TurngateError) as raised:
+            turngate.check_turn(changed)
+        assert turngate.not_started(raised.value).partition(": ")[0] == code
+    assert turngate.not_started(turngate.RefusedError("a word of control")).startswith("PROMPT_REFUSED: ")
+    assert not (Path(os.environ["HOME"]) / ".codex/sessions").exists()
+
+
 def test_a_single_tag_is_no_list_of_tags() -> None:
     """A text would be taken for a list of its letters, and nothing would end."""
     with pytest.raises(turngate.UsageError, match=r"write end_tagged\(\['run-1'\]\)"):

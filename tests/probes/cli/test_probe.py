@@ -34,6 +34,12 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             ("codex", "--my-settings", "--level", "live"),
             "--my-settings can't be combined with --resume or --level live",
         ),
+        (("codex", "--server", "python app.py"), "--server needs --level server"),
+        (("codex", "--level", "server", "--server", "python 'app.py"), "No closing quotation"),
+        (
+            ("codex", "--level", "server", "--server", "serve", "--clause", "sticky.restart"),
+            "no server is asked for sticky.restart",
+        ),
         (("codex", "--resume", "--clause", "handle.present"), "--resume can't be combined with --level or --clause"),
     ],
 )

@@ -55,7 +55,7 @@ def test_a_case_has_its_own_server(case: Any, monkeypatch: pytest.MonkeyPatch) -
     freed = list[str]()
     _Run.made = []
     monkeypatch.setattr(cases, "ServerRun", _Run)
-    monkeypatch.setattr(cases, "install", lambda *_args, hide=False: hide)
+    monkeypatch.setattr(cases, "install", lambda *_args, hide=False, given=None: hide)
     with pytest.raises(CaseStoppedError, match="opened"):
         case.play(driver(t.CODEX, freed))
     assert freed == (["freed"] if case.waits else [])

@@ -21,8 +21,8 @@ from turngate import load_contract
 from turngate.process import TAG
 from turngate_probes.simulate.simulated_process import install
 
-FOLDER = Path(__file__).parents[3] / "reference/examples/minimal"
-PAGE = Path(__file__).parents[3] / "docs/build-an-orchestrator.md"
+FOLDER = Path(__file__).parents[2] / "reference/examples/minimal"
+PAGE = Path(__file__).parents[2] / "docs/build-an-orchestrator.md"
 APP = FOLDER / "app.py"
 CODEX = load_contract("codex", "0.169.0")
 TASK = {"engine": "codex", "prompt": "Paint the door.", "execution_mode": "interactive"}
