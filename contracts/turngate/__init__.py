@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from turngate.argv.build import Invocation, first_turn, resumed_turn
     from turngate.argv.environment import engine_environment, session_locations
+    from turngate.argv.trust import Trust
     from turngate.contract.engine_contract import EngineContract
     from turngate.contract.load import engine_names, load_contract
     from turngate.errors import (
@@ -76,6 +77,7 @@ __all__ = [
     "Reported",
     "ServerRefusedError",
     "Stop",
+    "Trust",
     "TurnInput",
     "TurnOutput",
     "TurnReader",
@@ -108,6 +110,7 @@ __all__ = [
 _MODULES = {
     "argv.build": ("Invocation", "first_turn", "resumed_turn"),
     "argv.environment": ("engine_environment", "session_locations"),
+    "argv.trust": ("Trust",),
     "contract.load": ("engine_names", "load_contract"),
     "contract.engine_contract": ("EngineContract",),
     "errors": (

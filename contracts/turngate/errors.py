@@ -5,6 +5,7 @@
        - NotCoveredError        the same: the contract does not cover the release
          + NoVersionError       the caller: this is no release
      x RefusedError             the caller: it would be unsafe
+       - UnsafeTurnError        the operator: nothing makes the turn safe, whatever its text and options are
      x UsageError               the caller: an argument, or what it names, can't be used
        - NotFoundError          the caller: there is no such thing
        - ServerRefusedError     the caller: a turngate server said no
@@ -92,6 +93,10 @@ class RefusedError(TurngateError):
     def __init__(self, what: str, hint: str = "", subject: str | None = None) -> None:
         super().__init__(what, hint)
         self.subject = subject
+
+
+class UnsafeTurnError(RefusedError):
+    """Nothing makes a turn safe in this workspace, or with these settings; `subject` is the promise that it breaks."""
 
 
 class UsageError(TurngateError):

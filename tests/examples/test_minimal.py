@@ -210,7 +210,7 @@ def test_a_reply_that_reached_no_process_is_returned(server: Server) -> None:
 def test_each_run_has_a_folder_of_its_own(server: Server) -> None:
     """Two runs work in two folders, and one that a caller names takes one run at a time."""
     paths = [server.create(), server.create()]
-    folders = {server.folder / "data/workspaces" / path.rpartition("/")[2] for path in paths}
+    folders = {server.folder / "data" / path.rpartition("/")[2] for path in paths}
     assert all(folder.is_dir() for folder in folders)
     (server.folder / "mine").mkdir()
     server.create(workspace="mine")
@@ -230,14 +230,15 @@ def test_each_run_has_a_folder_of_its_own(server: Server) -> None:
         (422, "INVALID_REQUEST", {"execution_mode": "auto"}),
         (422, "UNKNOWN_ENGINE", {"engine": "../codex"}),
         (422, "ENGINE_NOT_INSTALLED", {"engine": "gemini"}),
-        (422, "OPTION_REFUSED", {"engine_options": ["--dangerously-bypass-approvals-and-sandbox"]}),
+        (422, "AUTO_FLAG_REFUSED", {"engine_options": ["--dangerously-bypass-approvals-and-sandbox"]}),
+        (422, "OPTION_REFUSED", {"engine_options": ["--no-such-option"]}),
         (422, "WORKSPACE_REFUSED", {"workspace": "../.."}),
     ],
 )
 def test_a_bad_request_creates_nothing(status: int, code: str, change: dict[str, object], server: Server) -> None:
     """Its answer has the code of the API, also for an option that would let the engine act unasked."""
     assert (status, code) == ((answer := server.call("/v1/runs", TASK | change))[0], answer[1]["code"])
-    assert [*(server.folder / "data/workspaces").iterdir()] == []
+    assert [path for path in (server.folder / "data").iterdir() if path.is_dir()] == []
 
 
 def test_what_is_no_json_is_refused(server: Server) -> None:
@@ -280,12 +281,12 @@ def test_the_commands_of_the_page_work(server: Server) -> None:
 
 
 def test_the_server_is_one_short_file() -> None:
-    """It imports the standard library, Flask with its server, and names of `turngate` itself."""
+    """It imports the standard library, Flask with its server and errors, and names of `turngate` itself."""
     code = APP.read_text("utf-8")
     modules = {node.module for node in ast.walk(ast.parse(code)) if isinstance(node, ast.ImportFrom)}
     modules |= {name.name for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Import) for name in node.names}
     others = {name for name in modules if name and name.partition(".")[0] not in sys.stdlib_module_names}
-    assert others == {"flask", "turngate", "werkzeug.serving"}
+    assert others == {"flask", "turngate", "werkzeug.exceptions", "werkzeug.serving"}
     assert len(code.splitlines()) <= 300
 
 

@@ -220,7 +220,7 @@ def _chosen(
     callers = read_options(contract, _without_auto_words(contract, mode, options), mode)
     if model is not None and not contract.launch.model:
         hint = f"choose it in the settings of {contract.engine}"
-        raise RefusedError(f"{contract.engine} has no option that chooses a model", hint)
+        raise RefusedError(f"{contract.engine} has no option that chooses a model", hint, model)
     named = [token.replace("{model}", model) for token in contract.launch.model] if model is not None else []
     chosen = read_options(contract, named, mode)
     if mode is Mode.INTERACTIVE:

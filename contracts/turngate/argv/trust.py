@@ -15,7 +15,7 @@ from turngate.contract.engine_contract import Deviation, EngineContract
 from turngate.contract.home_and_workspace import UnsafeSetting
 from turngate.contract.launch import Guards
 from turngate.contract.session_ids import slots
-from turngate.errors import RefusedError
+from turngate.errors import UnsafeTurnError
 from turngate.model import Mode
 
 _BOTH = frozenset(Mode)
@@ -34,9 +34,10 @@ _KEPT_FROM_WORKSPACE: Mapping[str, frozenset[Mode]] = {"sticky.workspace-cannot-
 class Trust(Struct, frozen=True):
     """What an operator allows: engines that can't be made safe, and workspaces with the files in them.
 
+    `unsafe_engines` are names, as after `--allow-unsafe` of the commands; `workspaces`, as after `--trust-workspace`.
+
     >>> from pathlib import Path
-    >>> from turngate.argv.trust import Trust
-    >>> Trust(workspaces=(Path("/work/mine"),)).trusts(Path("/work/mine"))
+    >>> turngate.Trust(workspaces=(Path("/work/mine"),)).trusts(Path("/work/mine"))
     True
     """
 
@@ -68,7 +69,7 @@ class Trust(Struct, frozen=True):
         """Refuse a turn that can't be made safe, in a workspace (None: one of its own, in which nobody put a file).
 
         `env` has the variables that locate the user's settings. `kept` says that the process outlives the turn.
-        RefusedError says what is unsafe, and what the operator can do.
+        UnsafeTurnError says what is unsafe, and what the operator can do.
         """
         if contract.engine in self.unsafe_engines:
             return
@@ -76,18 +77,18 @@ class Trust(Struct, frozen=True):
         what = f"{contract.engine} {contract.version or ''}".strip()
         if unsafe := _declared(contract, mode, _KEPT_FROM_USER if kept else _FROM_USER):
             hint = f"{unsafe.action}; to run it all the same, pass {allow}"
-            raise RefusedError(f"settings of the user let {what} act without asking", hint, unsafe.clause)
+            raise UnsafeTurnError(f"settings of the user let {what} act without asking", hint, unsafe.clause)
         if found := _unsafe_setting(contract, mode, env, kept=kept):
             setting, file = found
             hint = f"{setting.remedy}; to run it all the same, pass {allow}"
             clause = next(iter(_KEPT_FROM_USER if kept else _FROM_USER))
-            raise RefusedError(f"{setting.name} in {file} lets {what} act without asking", hint, clause)
+            raise UnsafeTurnError(f"{setting.name} in {file} lets {what} act without asking", hint, clause)
         if workspace is None or self.trusts(workspace):
             return
         if unsafe := _declared(contract, mode, _KEPT_FROM_WORKSPACE if kept else _FROM_WORKSPACE):
             trust = f"--trust-workspace {workspace}"
             hint = f"{unsafe.action}; if you know every file in it, pass {trust}, or {allow}"
-            raise RefusedError(f"files in the workspace can reconfigure {what}", hint, unsafe.clause)
+            raise UnsafeTurnError(f"files in the workspace can reconfigure {what}", hint, unsafe.clause)
 
 
 NO_TRUST = Trust()

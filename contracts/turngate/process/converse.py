@@ -1,5 +1,6 @@
 """Conversations: turn, question, answer and resume, until the agent is done."""
 
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from turngate.argv.build import first_turn, resumed_turn
+from turngate.argv.environment import engine_environment
+from turngate.argv.trust import NO_TRUST, Trust
 from turngate.contract.engine_contract import EngineContract
 from turngate.model import AdapterTurnResult, EngineSessionHandle, Interaction, Mode
 from turngate.process.execution import ProcessRequest, Stop
@@ -34,7 +37,8 @@ class ConversationSetup(Struct, frozen=True):
     """What all turns of a conversation share, as for `first_turn` and `process_request`.
 
     `timeout` is in seconds of wall time, for each turn. `env` is the environment of the engine (None: what
-    `engine_environment` takes from that of this process).
+    `engine_environment` takes from that of this process). A turn that nothing makes safe is refused unless `trust`
+    allows it.
 
     >>> from pathlib import Path
     >>> codex = turngate.load_contract("codex", "0.169.0")
@@ -49,17 +53,23 @@ class ConversationSetup(Struct, frozen=True):
     model: str | None = None
     env: Mapping[str, str] | None = None
     timeout: float = TIMEOUT
+    trust: Trust = NO_TRUST
 
     def turn(self, message: str, handle: EngineSessionHandle | None = None) -> tuple[ProcessRequest, TurnReader]:
-        """Return the process that runs a turn with the user's message, and its reader; the errors of `first_turn`."""
-        rules = mode_patch(Mode.INTERACTIVE)
-        build = partial(first_turn, self.contract, f"{message}\n\n{rules}")
+        """Return the process that runs a turn with the user's message, and its reader; the errors of `first_turn`.
+
+        RefusedError, too, if settings of the user or files of the workspace would let the engine act unasked.
+        """
+        env = engine_environment(self.contract, os.environ) if self.env is None else self.env
+        self.trust.check(self.contract, Mode.INTERACTIVE, self.workspace, env)
+        contract, rules = self.trust.applied(self.contract, self.workspace), mode_patch(Mode.INTERACTIVE)
+        build = partial(first_turn, contract, f"{message}\n\n{rules}")
         if handle is not None:
             # words before the message keep engines from reading a leading `/` or `@` as a command
             prompt = f"The user's reply:\n\n{message}\n\n{rules}"
-            build = partial(resumed_turn, self.contract, prompt, session=handle)
+            build = partial(resumed_turn, contract, prompt, session=handle)
         built = build(mode=Mode.INTERACTIVE, options=self.options, model=self.model, workspace=self.workspace)
-        request = process_request(built, self.executable, self.workspace, env=self.env, timeout=self.timeout)
+        request = process_request(built, self.executable, self.workspace, env=env, timeout=self.timeout)
         return request, TurnReader.for_turn(built)
 
 

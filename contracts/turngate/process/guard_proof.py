@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from turngate.errors import MachineError, RefusedError
+from turngate.errors import MachineError, UnsafeTurnError
 
 LIMIT = 60.0  # seconds that an engine may take until its guard has had an effect
 _PAUSE = 0.02
@@ -62,8 +62,8 @@ class GuardProof:
         return None
 
 
-def unguarded(executable: str, what: str) -> RefusedError:
+def unguarded(executable: str, what: str) -> UnsafeTurnError:
     """Return the error for an engine whose guard had no effect; `what` happened instead."""
     name = Path(executable).name
     hint = f"look for a wrapper of {name} on PATH that replaces NODE_OPTIONS, and let it keep what is there"
-    return RefusedError(f"{name} {what}, so it got no prompt", hint, executable)
+    return UnsafeTurnError(f"{name} {what}, so it got no prompt", hint, executable)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.home_and_workspace import InstructionFile
 from turngate.contract.session_ids import filled, slots
-from turngate.errors import RefusedError
+from turngate.errors import UnsafeTurnError
 from turngate.files import read_regular, real_path
 from turngate.model import Mode
 
@@ -27,11 +27,11 @@ _QUOTED = re.compile(r"""["']([^"'\n]+)["']""")
 
 
 def check_instruction_files(contract: EngineContract, workspace: Path, env: Mapping[str, str | None]) -> None:
-    """RefusedError names the first instruction file of the engine, or import of one, that leads out of the workspace.
+    """UnsafeTurnError names the first instruction file of the engine, or import of one, that leads out of a workspace.
 
     Those of the folders above it count too, up to the repository that it is in, out of which they must not lead. `env`
-    has the variables that locate the user's settings, which may name more such files. RefusedError, too, if there are
-    too many folders to look at.
+    has the variables that locate the user's settings, which may name more such files. UnsafeTurnError, too, if there
+    are too many folders to look at.
     """
     if not contract.instruction_files:
         return
@@ -41,7 +41,7 @@ def check_instruction_files(contract: EngineContract, workspace: Path, env: Mapp
     for number, (folder, within) in enumerate(chain(below, ((folder, above[-1]) for folder in above))):
         if number == MOST_FOLDERS:
             what = f"the workspace has more than {MOST_FOLDERS} folders, in which instruction files may be links"
-            raise RefusedError(what, f"if you know every file in it, pass --trust-workspace {workspace}")
+            raise UnsafeTurnError(what, f"if you know every file in it, pass --trust-workspace {workspace}")
         for kind in kinds:
             imports = re.compile(kind.imports) if kind.imports else None
             for path in _every(folder / kind.path):
@@ -49,7 +49,7 @@ def check_instruction_files(contract: EngineContract, workspace: Path, env: Mapp
                     name = os.path.relpath(link, root)
                     what = f"{name} leads out of the workspace, and {contract.engine} would send it to the model"
                     hint = f"replace the link by a file, or pass --trust-workspace {root} if you know where it leads"
-                    raise RefusedError(what, hint)
+                    raise UnsafeTurnError(what, hint)
 
 
 def _with_names(contract: EngineContract, env: Mapping[str, str | None]) -> Iterator[InstructionFile]:

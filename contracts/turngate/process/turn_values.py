@@ -8,11 +8,20 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
+from turngate.argv.build import AutoFlagRefusedError
 from turngate.argv.environment import engine_environment
+from turngate.argv.trust import NO_TRUST, Trust
 from turngate.contract.cached import cached_contract
 from turngate.contract.load import engine_names
 from turngate.decoding import decode
-from turngate.errors import ContractError, MachineError, NotFoundError, RefusedError, UsageError
+from turngate.errors import (
+    ContractError,
+    MachineError,
+    RefusedError,
+    TurngateError,
+    UnsafeTurnError,
+    UsageError,
+)
 from turngate.model import AdapterTurnResult, EngineSessionHandle
 from turngate.process.converse import ConversationSetup
 from turngate.process.executable import find_executable
@@ -22,8 +31,8 @@ from turngate.process.turn_run import TIMEOUT, run_turn
 from turngate.turn.read import TurnReader
 
 
-class _WorkspaceError(NotFoundError):
-    """The directory of a session is missing."""
+class _WorkspaceError(UsageError):
+    """The directory of a turn can't be used."""
 
 
 class _UnknownEngineError(ContractError):
@@ -80,15 +89,16 @@ class TurnOutput(_JsonValue, frozen=True):
     session: EngineSessionHandle | None = None
 
 
-def play_turn(turn: TurnInput, *, stop: Stop | None = None, tag: str = "") -> TurnOutput:
+def play_turn(turn: TurnInput, *, stop: Stop | None = None, tag: str = "", trust: Trust = NO_TRUST) -> TurnOutput:
     """Run a turn on this host with the engine on PATH, and return when all of its processes have ended.
 
     Each turn asks the engine for its version in the workspace, so an upgrade between two turns is noticed. The result
     is an `error` with its reason if the engine fails, if it answers in another session, or if `stop` is set. `tag`
     marks the processes of the turn: give the same one to `end_tagged` if this program was killed meanwhile.
 
-    ContractError, RefusedError, UsageError or MachineError: the engine was not started for this turn, and
-    `not_started` says why.
+    ContractError, RefusedError, UsageError or MachineError: the engine got nothing of this turn, and `not_started` says
+    why. So it is if settings of the user or files of the workspace would let it act unasked, and `trust` doesn't allow
+    that.
 
     >>> from pathlib import Path
     >>> turn = turngate.TurnInput("codex", "Paint the door", str(Path.cwd()))
@@ -96,13 +106,13 @@ def play_turn(turn: TurnInput, *, stop: Stop | None = None, tag: str = "") -> Tu
     >>> turngate.play_turn(turn.reply("red", asked)).result.final_data
     {'colour': 'red'}
     """
-    request, reader = _prepared(turn, stop)
+    request, reader = _prepared(turn, trust, stop)
     reading = run_turn(msgspec.structs.replace(request, max_output=0, tag=tag), reader, stop=stop).reading
     return TurnOutput(reading.result, reading.session)
 
 
-def check_turn(turn: TurnInput) -> None:
-    """Raise the errors with which `play_turn` would refuse a turn now: a missing engine, workspace or right.
+def check_turn(turn: TurnInput, *, trust: Trust = NO_TRUST) -> None:
+    """Raise the errors with which `play_turn` would refuse a turn now, such as a missing engine or a refused option.
 
     A server calls it before it accepts a task or a reply. The engine is asked for its version at most, as in
     `play_turn`, which checks the same again.
@@ -114,20 +124,25 @@ def check_turn(turn: TurnInput) -> None:
     ...     print(refused.subject)
     --yolo
     """
-    _prepared(turn)
+    _prepared(turn, trust)
 
 
-def not_started(error: Exception) -> str:
+def not_started(error: TurngateError | OSError) -> str:
     """Return why `check_turn` or `play_turn` did not start the engine, as `CODE: detail`.
 
     The codes are those of the HTTP API: `UNKNOWN_ENGINE`, `ENGINE_UNAVAILABLE`, `WORKSPACE_UNAVAILABLE`,
-    `OPTION_REFUSED` for an option or a model, and `PROMPT_REFUSED` for a text.
+    `ENGINE_UNSAFE` if nothing keeps the engine from acting unasked, `AUTO_FLAG_REFUSED` for an option that would let it
+    act so, `OPTION_REFUSED` for another option or the model, and `PROMPT_REFUSED` for a text.
 
     >>> turngate.not_started(turngate.NotInstalledError("no codex on PATH"))
     'ENGINE_UNAVAILABLE: no codex on PATH'
     """
     code = "ENGINE_UNAVAILABLE"
-    if isinstance(error, RefusedError):
+    if isinstance(error, UnsafeTurnError):
+        code = "ENGINE_UNSAFE"
+    elif isinstance(error, AutoFlagRefusedError):
+        code = "AUTO_FLAG_REFUSED"
+    elif isinstance(error, RefusedError):
         code = "PROMPT_REFUSED" if error.subject is None else "OPTION_REFUSED"
     elif isinstance(error, _WorkspaceError):
         code = "WORKSPACE_UNAVAILABLE"
@@ -152,18 +167,20 @@ def end_tagged(tags: Iterable[str]) -> None:
         raise MachineError(f"processes of a turn can't be ended: {', '.join(map(str, left))}", "end them yourself")
 
 
-def _prepared(turn: TurnInput, stop: Stop | None = None) -> tuple[ProcessRequest, TurnReader]:
+def _prepared(turn: TurnInput, trust: Trust, stop: Stop | None = None) -> tuple[ProcessRequest, TurnReader]:
     """Return the process that runs a turn, and its reader."""
     workspace = Path(turn.workspace)
     if not workspace.is_absolute():
-        raise UsageError(f"the workspace {turn.workspace!r} is not absolute", "pass its whole path on this host")
+        raise _WorkspaceError(f"the workspace {turn.workspace!r} is not absolute", "pass its whole path on this host")
     if not workspace.is_dir():
         raise _WorkspaceError(f"the workspace {turn.workspace!r} is missing", "all turns of a session run in it")
     if turn.engine not in engine_names():
-        raise _UnknownEngineError(f"no contract for engine {turn.engine!r}", hint=f"known: {', '.join(engine_names())}")
+        known = ", ".join(engine_names())
+        raise _UnknownEngineError(f"no contract for engine {turn.engine[:100]!r}", hint=f"known: {known}")
     newest = cached_contract(turn.engine)
     executable = find_executable(newest)
     env = engine_environment(newest, os.environ)
     contract = cached_contract(turn.engine, version_in_folder(newest, executable, workspace, env, stop))
-    setup = ConversationSetup(contract, executable, workspace, turn.options, turn.model, timeout=turn.timeout)
+    given = (turn.options, turn.model)
+    setup = ConversationSetup(contract, executable, workspace, *given, timeout=turn.timeout, trust=trust)
     return setup.turn(turn.message, turn.session)

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import turngate
 from turngate_probes.simulate.simulated_process import install
@@ -47,6 +48,18 @@ def test_a_handle_continues_its_session(setup: turngate.ConversationSetup) -> No
         turngate.converse(setup, "Paint", lambda _: pytest.fail("stopped before"), on_turn=stored_then_stopped)
     ended = turngate.converse(setup, "blue", lambda _: pytest.fail("nothing is open"), handle=stored[0])
     assert (ended.result.final_data, ended.handle) == ({"colour": "blue"}, stored[0])
+
+
+def test_a_setting_that_lets_the_engine_act_unasked_starts_no_turn(
+    setup: turngate.ConversationSetup, tmp_path: Path
+) -> None:
+    """The settings are those of the engine's environment, not of this process."""
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex/config.toml").write_text('[mcp_servers.files.tools.write]\napproval_mode = "approve"\n')
+    with pytest.raises(turngate.RefusedError, match=r"approved-mcp-tools"):
+        turngate.converse(setup, "Paint", lambda _: "red")
+    allowed = replace(setup, trust=turngate.Trust(unsafe_engines=frozenset({"codex"})))
+    assert turngate.converse(allowed, "Paint", lambda _: "red").result.final_data == {"colour": "red"}
 
 
 def test_an_engine_that_fails_ends_the_conversation_with_its_reason(setup: turngate.ConversationSetup) -> None:

@@ -85,7 +85,9 @@ def test_a_turn_that_cannot_start_is_known_before_it_is_accepted(
     refused = {
         "UNKNOWN_ENGINE": replace(turn, engine="kodex"),
         "WORKSPACE_UNAVAILABLE": replace(turn, workspace=f"{turn.workspace}/gone"),
-        "OPTION_REFUSED": replace(turn, options=("--dangerously-bypass-approvals-and-sandbox",)),
+        "AUTO_FLAG_REFUSED": replace(turn, options=("--dangerously-bypass-approvals-and-sandbox",)),
+        "OPTION_REFUSED": replace(turn, options=("--no-such-option",)),
+        "PROMPT_REFUSED": replace(turn, message="half of a character: \ud800"),
         "ENGINE_UNAVAILABLE": turn,
     }
     for code, changed in refused.items():
@@ -94,8 +96,30 @@ def test_a_turn_that_cannot_start_is_known_before_it_is_accepted(
         with pytest.raises(turngate.TurngateError) as raised:
             turngate.check_turn(changed)
         assert turngate.not_started(raised.value).partition(": ")[0] == code
-    assert turngate.not_started(turngate.RefusedError("a word of control")).startswith("PROMPT_REFUSED: ")
     assert not (Path(os.environ["HOME"]) / ".codex/sessions").exists()
+
+
+def test_a_setting_that_lets_the_engine_act_unasked_is_refused(turn: turngate.TurnInput, tmp_path: Path) -> None:
+    """So it is before the reply to a question too; the operator of the host may allow the engine."""
+    asked = turngate.play_turn(turn)
+    setting = tmp_path / ".codex/config.toml"
+    setting.write_text('[mcp_servers.files.tools.write]\napproval_mode = "approve"\n')
+    for play in (turngate.check_turn, turngate.play_turn):
+        with pytest.raises(turngate.RefusedError, match=r"approved-mcp-tools.*config\.toml") as raised:
+            play(turn.reply("red", asked))
+        assert turngate.not_started(raised.value).startswith("ENGINE_UNSAFE: ")
+    allowed = turngate.Trust(unsafe_engines=frozenset({"codex"}))
+    assert turngate.play_turn(turn.reply("red", asked), trust=allowed).result.final_data == {"colour": "red"}
+
+
+def test_a_workspace_that_takes_the_engine_over_must_be_trusted(turn: turngate.TurnInput, tmp_path: Path) -> None:
+    """A release whose contract declares that is refused in it; it runs where the operator trusts the files."""
+    install(turngate.load_contract("codex", "0.166.0"), tmp_path / "bin")
+    with pytest.raises(turngate.RefusedError, match="files in the workspace") as raised:
+        turngate.play_turn(turn)
+    assert turngate.not_started(raised.value).startswith("ENGINE_UNSAFE: ")
+    trusted = turngate.Trust(workspaces=(Path(turn.workspace),))
+    assert turngate.play_turn(turn, trust=trusted).result.interaction
 
 
 def test_a_single_tag_is_no_list_of_tags() -> None:
