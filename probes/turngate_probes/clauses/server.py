@@ -129,7 +129,7 @@ def bad_envelope(observed: Observations) -> Finding:
 
 @check("server.cancel", "cancel", blames=("server.waits",))
 def cancel(observed: Observations) -> Finding:
-    """A run that was canceled during a turn is canceled, and no process of its engine is left."""
+    """A run that was canceled during a turn is canceled, long before its deadline, and no process of it is left."""
     asked = observed.call("cancel/cancel")
     fail_if(asked.status != ACCEPTED, f"the cancellation was rejected: {asked.summary()}", asked)
     ended, turn = observed.call("cancel/ended"), observed.turn("cancel/turn-1")

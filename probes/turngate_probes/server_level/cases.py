@@ -24,6 +24,7 @@ MALFORMED = '{"outcome": "ask_user", "interaction": {"kind": "choose_one", "opti
 SHORT_LIMIT = 20  # seconds for an engine that never gives up; a working one needs less for a turn
 NO_OPTION = "perhaps"
 NO_TRANSPORT = "its contract has no sticky transport"
+FAR = 10 * TURN_LIMIT  # a deadline that no case waits for, so that it can't be what ended a turn
 SPARE, SPARE_TURNS = 8, 3  # in seconds, and as a multiple of a turn's duration
 
 
@@ -63,7 +64,7 @@ def _engine_failure(run: ServerRun) -> None:
 
 
 def _cancel(run: ServerRun) -> None:
-    run.create(Hang())
+    run.create(Hang(), timeout=FAR)
     run.until_asked()
     run.cancel("cancel")
     run.settle("ended")

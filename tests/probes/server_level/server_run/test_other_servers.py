@@ -12,6 +12,7 @@ from turngate.contract.clauses import Result
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.probe_settings import resumed_clauses
+from turngate_probes.server_level import server_run
 from turngate_probes.server_level.cases import RESUMED_CASES
 from turngate_probes.simulate.simulated_process import install
 
@@ -37,10 +38,11 @@ def test_the_minimal_server_passes_every_clause_about_resumed_turns(tmp_path: Pa
     assert {result for result, _ in results.values()} == {Result.PASS.value}, results
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "good,bad,cases,broken",
     [
-        ('return dict(json.loads(before["answer"]))', "pass", "loop one-reply", "server.one-reply"),
+        ('abort(Response(before["answer"]', 'print(Response(before["answer"]', "loop one-reply", "server.one-reply"),
         ('"final_data": output', '"final_data": {} and output', "loop", "server.final-data"),
         ('"engine_session_handle": output["session"]', '"engine_session_handle": None', "loop", "server.waits"),
     ],
@@ -51,6 +53,22 @@ def test_a_broken_promise_is_seen(good: str, bad: str, cases: str, broken: str, 
     assert good in code
     (tmp_path / "app.py").write_text(code.replace(good, bad), "utf-8")
     assert broken in engines.failing(play(tmp_path, tmp_path / "app.py", *cases.split()).judged())
+
+
+@pytest.mark.long
+def test_a_server_that_waits_for_the_deadline_does_not_cancel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stops nothing, and calls the run canceled at the end of its turn, in a time that is 20 times as fast."""
+    code = APP.read_text("utf-8")
+    for good, bad in (
+        ("if stop := self._playing.get(run):", "if stop := None:"),
+        ('"timeout": seconds', '"timeout": seconds / 20'),
+    ):
+        assert good in code
+        code = code.replace(good, bad)
+    (tmp_path / "app.py").write_text(code, "utf-8")
+    limit = server_run.TURN_LIMIT
+    monkeypatch.setattr(server_run, "SPARE", limit / 20 + 4 - limit)
+    assert "server.cancel" in engines.failing(play(tmp_path, tmp_path / "app.py", "cancel").judged())
 
 
 def test_a_server_that_never_says_where_it_is_stops_the_case(tmp_path: Path) -> None:
