@@ -293,11 +293,14 @@ def test_the_server_is_one_short_file() -> None:
 @pytest.mark.long
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
-def test_the_server_conforms(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["codex", "claude", "gemini", "opencode", "qwen"])
+def test_the_server_conforms(engine: str, tmp_path: Path) -> None:
     """It passes every scenario of `turngate conform`."""
     turngate, report = str(Path(sys.executable).with_name("turngate")), str(tmp_path / "report.json")
-    command = [turngate, "conform", "--jobs", "4", "--report", report, "--", sys.executable, str(FOLDER / "driver.py")]
-    subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    command = [turngate, "conform", "--engine", engine, "--jobs", "4", "--report", report]
+    subprocess.run(
+        [*command, "--", sys.executable, FOLDER / "driver.py"], cwd=tmp_path, capture_output=True, check=False
+    )
     results = json.loads(Path(report).read_text("utf-8"))["results"]
     assert {row["scenario"]: row for row in results if row["result"] != "pass"} == {}
     assert len(results) > 30
