@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from turngate import engine_names
-from turngate.argv.trust import Trust
+from turngate import Trust, engine_names
 from turngate.contract.load import unusable
 
 

@@ -113,11 +113,17 @@ def hang(server: Server) -> str:
     """Create a run whose engine hangs, and wait until it does; return its path."""
     install(CODEX, server.engines, ("delay=3600",))
     path = server.create()
+    started(path)
+    return path
+
+
+def started(path: str) -> list[psutil.Process]:
+    """Wait until the turn of a run has processes; return them."""
     deadline = time.monotonic() + PATIENCE
-    while not engines_of(path):
+    while not (processes := engines_of(path)):
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    return path
+    return processes
 
 
 def test_a_killed_server_keeps_the_question_and_its_session(server: Server) -> None:
@@ -140,9 +146,9 @@ def test_one_of_many_replies_wins(server: Server) -> None:
     """Others get 409; the winner's request, repeated with its key, gets the same answer."""
     path = server.create()
     question = server.question(path)["interaction_id"]
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda n: server.reply(path, question, "blue", f"key-{n}"), range(8)))
-    assert sorted(status for status, _ in answers) == [202] + [409] * 7
+    with ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(lambda n: server.reply(path, question, "blue", f"key-{n}"), range(20)))
+    assert sorted(status for status, _ in answers) == [202] + [409] * 19
     winner = next(n for n, (status, _) in enumerate(answers) if status == 202)
     assert server.reply(path, question, "blue", f"key-{winner}") == answers[winner]
     assert server.reply(path, question, "red", f"key-{winner}")[1]["code"] == "IDEMPOTENCY_KEY_REUSED"
@@ -157,6 +163,35 @@ def test_a_turn_that_a_crash_interrupts_is_not_repeated(server: Server) -> None:
     run = server.call(path)[1]
     assert (run["state"], run["error"]["code"]) == ("failed", "ORCHESTRATOR_RESTART_INTERRUPTED")
     assert engines_of(path) == []
+
+
+def test_an_engine_that_dies_during_the_reply_fails_the_run(server: Server) -> None:
+    """The reply is not sent again, also not after a crash of the server; the session is still named."""
+    path = server.create()
+    question = server.question(path)["interaction_id"]
+    install(CODEX, server.engines, ("delay=3600",))
+    assert server.reply(path, question, "blue")[0] == 202
+    for process in started(path):
+        process.kill()
+    run = server.until(path, "failed", "waiting_user")
+    assert (run["state"], run["error"]["code"], run["turn_index"]) == ("failed", "SESSION_RESUME_FAILED", 2)
+    server.end(kill=True)
+    server.start()
+    assert server.call(path)[1] == run
+    assert server.reply(path, question, "blue")[1]["code"] == "NOT_WAITING"
+
+
+def test_a_setting_that_lets_the_engine_act_unasked_is_refused(server: Server) -> None:
+    """So it is before a reply, whose question stays open."""
+    path = server.create()
+    question = server.question(path)["interaction_id"]
+    setting = server.folder / ".codex/config.toml"
+    setting.write_text('[mcp_servers.files.tools.write]\napproval_mode = "approve"\n')
+    assert server.call("/v1/runs", TASK)[1]["code"] == "ENGINE_UNSAFE"
+    assert server.reply(path, question, "blue")[1]["code"] == "ENGINE_UNSAFE"
+    setting.unlink()
+    assert server.reply(path, question, "blue")[0] == 202
+    server.until(path, "succeeded")
 
 
 def test_a_server_that_is_stopped_leaves_no_process(server: Server) -> None:
@@ -233,6 +268,9 @@ def test_each_run_has_a_folder_of_its_own(server: Server) -> None:
         (422, "AUTO_FLAG_REFUSED", {"engine_options": ["--dangerously-bypass-approvals-and-sandbox"]}),
         (422, "OPTION_REFUSED", {"engine_options": ["--no-such-option"]}),
         (422, "WORKSPACE_REFUSED", {"workspace": "../.."}),
+        (422, "WORKSPACE_REFUSED", {"workspace": "data"}),
+        (422, "WORKSPACE_REFUSED", {"workspace": "a\0b"}),
+        (422, "WORKSPACE_REFUSED", {"workspace": "a" * 5000}),
     ],
 )
 def test_a_bad_request_creates_nothing(status: int, code: str, change: dict[str, object], server: Server) -> None:
@@ -245,9 +283,13 @@ def test_what_is_no_json_is_refused(server: Server) -> None:
     """Broken text, deep nesting, half of a character, no object, and what a form of a web page sends."""
     for body in ("{", "[" * 100_000, '{"engine": "\\ud800"}'):
         assert server.call("/v1/runs", body)[1]["code"] == "BAD_JSON"
+    connection = HTTPConnection(server.address, timeout=PATIENCE)
+    connection.request("POST", "/v1/runs", None, {"Content-Type": "application/json", "Content-Length": f"{2**23}"})
+    assert json.load(connection.getresponse())["code"] == "BODY_TOO_LARGE"
     assert server.call("/v1/runs", "[]")[1]["code"] == "INVALID_REQUEST"
     assert server.call("/v1/runs", "{}", kind="text/plain")[1]["code"] == "UNSUPPORTED_MEDIA_TYPE"
-    assert server.call("/v1/runs/none")[1]["code"] == "RUN_NOT_FOUND"
+    for name in ("none", "%00", "%ff"):
+        assert server.call(f"/v1/runs/{name}")[1]["code"] == "RUN_NOT_FOUND"
     assert server.call("/healthz") == (200, {"status": "ok"})
 
 

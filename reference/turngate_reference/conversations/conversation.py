@@ -16,6 +16,7 @@ from turngate import (
     NotFoundError,
     RefusedError,
     Stop,
+    Trust,
     TurnReader,
     UsageError,
     first_turn,
@@ -24,7 +25,7 @@ from turngate import (
 )
 from turngate.argv.environment import relocated
 from turngate.argv.file_marks import check_file_marks
-from turngate.argv.trust import NO_TRUST, Trust
+from turngate.argv.trust import NO_TRUST
 from turngate.turn.envelope import Envelope
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir, locked

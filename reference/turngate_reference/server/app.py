@@ -9,8 +9,8 @@ from tempfile import TemporaryFile
 
 from msgspec import Struct, field
 
-from turngate import EngineContract, MachineError, Stop, UsageError, engine_environment, session_locations
-from turngate.argv.trust import NO_TRUST, Trust
+from turngate import EngineContract, MachineError, Stop, Trust, UsageError, engine_environment, session_locations
+from turngate.argv.trust import NO_TRUST
 from turngate_reference.data_dir import DataDir, RunningServer, locked
 from turngate_reference.server.orchestrator.commands import Admission, Commands
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher

@@ -13,12 +13,12 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from turngate import ContractError, EngineContract, MachineError, Mode, RefusedError, engine_names
+from turngate import ContractError, EngineContract, MachineError, Mode, RefusedError, Trust, engine_names
 from turngate.argv import build
 from turngate.argv.build import AutoFlagRefusedError
 from turngate.argv.file_marks import check_file_marks
 from turngate.argv.interactive import allowed
-from turngate.argv.trust import NO_TRUST, Trust
+from turngate.argv.trust import NO_TRUST
 from turngate.errors import did_you_mean
 from turngate.process.instruction_files import check_instruction_files
 from turngate_reference import handle_record

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from msgspec import UNSET, Struct, field
 from msgspec.structs import replace
 
-from turngate import MachineError, Mode, RefusedError, Stop, engine_environment, session_locations
-from turngate.argv.trust import NO_TRUST, Trust
+from turngate import MachineError, Mode, RefusedError, Stop, Trust, engine_environment, session_locations
+from turngate.argv.trust import NO_TRUST
 from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, DataFlaw, Decision, TurnResult
