@@ -129,6 +129,7 @@ class ArgumentSyntax(Struct, frozen=True):
         working directory, resume the newest session, choose the id of a new one, set `key=value`, name a file with the
         prompt or for the answer, and name a file that must exist.
     unkept: The option with which a session is not saved.
+    forgotten: Options that hold only for the turn that names them -> the setting that says the same, or nothing.
     as_list: The options with which the output is a list of all records of an output mode.
     required: Options without which no turn runs.
     usage: Command -> how help pages describe its arguments: {usage}.
@@ -161,6 +162,7 @@ class ArgumentSyntax(Struct, frozen=True):
     answer_file: Flag | None = None
     existing_file: Flag | None = None
     unkept: Flag | None = None
+    forgotten: Mapping[Flag, str] = field(default_factory=dict)
     as_list: ListOutput | None = None
     required: tuple[RequiredOption, ...] = ()
     usage: Mapping[str, Text] = field(default_factory=dict)
@@ -207,6 +209,19 @@ class SimulatedOutput(Struct, frozen=True):
     stopping: Annotated[Mapping[str, tuple[Line, ...]], keys(*SIGNALS)] | UnsetType = UNSET
 
 
+class ApprovalFile(Struct, frozen=True):
+    """Settings that let the engine act without asking, or make it ask: where they are, and what is found there then.
+
+    path: A file, in which `*` stands for any name, or a value. Slots are {work}, {HOME}, the contract's locations of
+        the store, and variables of the environment.
+    unless: The option that outranks the settings.
+    """
+
+    path: Text
+    found: Regex
+    unless: Flag | None = None
+
+
 class Simulation(Struct, frozen=True):
     """What a simulated engine prints. Its behaviour follows from its contract.
 
@@ -228,8 +243,8 @@ class Simulation(Struct, frozen=True):
     unanswered: Printed where a failing backend looks like a success.
     ids: Slot -> the form of an id that is generated once per turn.
     system_prompt: The system prompt about the approval in force, by mode.
-    approval_files: Files with settings that let the engine act without asking -> what is found in them then. Slots are
-        {work}, {HOME} and the contract's locations of the store.
+    approval_files: Settings that let the engine act without asking.
+    asks_only_with: Where the engine acts without asking by itself: the settings that make it ask.
     hangs: Backend failures (such as 429) after which it never exits, in addition to those that a deviation declares.
     signals: Signal -> exit code, or null where the signal is ignored. Absent: the signal kills.
     stopping: Signal -> printed before the signal ends a turn.
@@ -252,7 +267,8 @@ class Simulation(Struct, frozen=True):
     unanswered: tuple[Line, ...] = ()
     ids: Mapping[str, Text] = field(default_factory=dict)
     system_prompt: Annotated[Mapping[str, Text], keys("auto", "interactive")] = field(default_factory=dict)
-    approval_files: Mapping[Text, Regex] = field(default_factory=dict)
+    approval_files: tuple[ApprovalFile, ...] = ()
+    asks_only_with: tuple[ApprovalFile, ...] = ()
     hangs: Texts = ()
     signals: Annotated[Mapping[str, ExitCode | None], keys(*SIGNALS)] = field(default_factory=dict)
     stopping: Annotated[Mapping[str, tuple[Line, ...]], keys(*SIGNALS)] = field(default_factory=dict)

@@ -26,6 +26,7 @@ MAX_KEPT = 64 * 2**20
 MAX_EXCERPT = 4096
 # requests with the directory of a session, in the protocols of processes for several turns
 _OPENING = ("session/new", "session/load", "session/resume", "thread/start", "thread/resume", "thread/fork")
+_TURN = "turn/start"  # may name another directory
 _HEADER = re.compile(r"Content-Length: \d+\r?\n\r?\n")
 
 
@@ -36,10 +37,9 @@ class Started(Struct, frozen=True):
     `kind`: a turn, a question such as `--version`, a process for several turns, arguments that the engine refuses, or a
     command of the release that is not simulated. `problem` says what is refused, or isn't simulated.
     `resumed` and `prompt` are what the arguments ask for; the prompt is None if it comes on standard input.
-    `chosen` is the id that the caller gives to a new session, `model` the model that it asks for (empty: none).
-    `newest_session` is the option that asks for the newest
-    session instead of an id. `auto_approving` lists the arguments, variables and files that let the engine act without
-    asking.
+    `chosen` is the id that the caller gives to a new session. `forgotten` are the options that a resumed session
+    forgets. `newest_session` is the option that asks for the newest session instead of an id. `auto_approving` lists
+    what lets the engine act without asking: arguments, variables, files.
     `stdin` is what kind of file standard input is. `at` is a monotonic time in seconds.
     """
 
@@ -55,7 +55,7 @@ class Started(Struct, frozen=True):
     newest_session: str = ""
     problem: str = ""
     chosen: str | None = None
-    model: str = ""
+    forgotten: tuple[str, ...] = ()
     auto_approving: tuple[str, ...] = ()
 
 
@@ -91,9 +91,17 @@ class EngineCall(Struct, frozen=True):
         if self.started.kind != "process":
             return (self.started.cwd,)
         messages = list(_messages(self.stdin.decode("utf-8", "replace")))
-        opened = (one["params"] for one in messages if str(one.get("method")) in _OPENING and "params" in one)
-        named = tuple(str(params["cwd"]) for params in opened if isinstance(params, dict) and "cwd" in params)
-        return self.noted or named or ((self.started.cwd,) if messages else ())
+        named, opened = list[str](), False
+        for message in messages:
+            method, params = str(message.get("method")), message.get("params")
+            if method not in (*_OPENING, _TURN) or not isinstance(params, dict) or "cwd" not in params:
+                opened = opened and method != _TURN
+                continue
+            if method == _TURN and opened:
+                named.pop()  # no turn ran where the session was opened
+            named.append(str(params["cwd"]))
+            opened = method in _OPENING
+        return self.noted or tuple(named) or ((self.started.cwd,) if messages else ())
 
     @property
     def last_line(self) -> str:

@@ -22,6 +22,7 @@ Expected = Literal["success", "failure", "either"]
 Need = Literal["lines", "messages", "retries", "stdin", "second_turn", "third_turn"]
 MOST_TURNS = 3
 BASIS = "two-turns"  # a conversation without faults: if it fails, nothing else is proved
+NOT_REACHED = f"not reached, since {BASIS} did not succeed"
 _FOLDER = Path(__file__).parent
 # what concerns the executable or the whole life of a process that runs one turn
 _TURN_ONLY = {fault.name.replace("-", "_") for fault in listed_faults() if fault.by == "turn"} | {

@@ -3,11 +3,12 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 
+from msgspec.structs import replace
 from rich.text import Text
 
 from turngate.contract.clauses import Severity
 from turngate.sanitize import bounded, visible
-from turngate_probes.conform.catalogue import BASIS, rules, scenarios
+from turngate_probes.conform.catalogue import BASIS, NOT_REACHED, rules, scenarios
 from turngate_probes.conform.conform_report import (
     BreachRow,
     CallRow,
@@ -47,10 +48,10 @@ MARKS = {
     ScenarioResult.FAIL: Mark("fail", "fail", "fail", "it broke a rule"),
     ScenarioResult.EXCUSED: Mark("excused", "excused", "excused", "it broke only rules that the baseline expects"),
     ScenarioResult.UNANSWERED: Mark(
-        "unanswered", "not_run", "unanswered", "nothing is proved: it was not reached, or never started the engine"
+        "unanswered", "not_run", "unanswered", "nothing is proved: it never started the engine"
     ),
     ScenarioResult.SKIPPED: Mark(
-        "skipped", "unsupported", "skipped", "this engine or this driver can't play the scenario"
+        "skipped", "unsupported", "skipped", "not reached, or this engine or this driver can't play it"
     ),
 }
 JUDGEMENTS: dict[ScenarioResult, Judgement] = {
@@ -118,7 +119,7 @@ class ConformProgress:
 
     def __init__(self, output: Printer, total: int) -> None:
         self._output, self._total, self._done, self._lock = output, total, 0, Lock()
-        self._known = dict[str, set[BreachRow]]()
+        self._known, self._unreached = dict[str, set[BreachRow]](), set[str]()
 
     def begin(self, number: int, engines: Iterable[str], jobs: int) -> None:
         """Print what is about to run: so many scenarios with each engine."""
@@ -133,6 +134,11 @@ class ConformProgress:
             self._done += 1
             if self._output.detail is Detail.QUIET and row.result in _QUIET:
                 return
+            if row.detail == NOT_REACHED:  # one line for all
+                if row.subject in self._unreached:
+                    return
+                self._unreached.add(row.subject)
+                row = replace(row, scenario="the others")
             known = self._known.setdefault(row.subject, set())
             for number, (depth, line) in enumerate(row_lines(row, known)):
                 if not number:

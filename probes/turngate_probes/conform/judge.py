@@ -20,6 +20,7 @@ _BROKEN = (-signal.SIGPIPE, 128 + signal.SIGPIPE)
 _OF_SESSIONS = {"turn", "session", "session_id", "changes_session"}
 # those of them that do nothing to an orchestrator that chose the id itself
 _OF_IDS = {"turn", "session_id"}
+_NEEDED = ("HOME", "PATH")
 
 
 class Ran(Struct, frozen=True):
@@ -42,7 +43,9 @@ class Ran(Struct, frozen=True):
 class Evidence(Struct, frozen=True):
     """Everything that is known about one scenario with one engine.
 
-    `interactive`: a user is in the loop, so no call may let the engine act without asking.
+    `interactive`: a user is in the loop, so no call may let the engine act without asking. `keys` are the user's keys,
+    `exposed` the files that contain one and that every user can read, and `left` those in the workspace that contain
+    what the user said.
     """
 
     scenario: Scenario
@@ -50,6 +53,9 @@ class Evidence(Struct, frozen=True):
     ran: tuple[Ran, ...]
     calls: tuple[EngineCall, ...]
     interactive: bool = True
+    keys: tuple[str, ...] = ()
+    exposed: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
 
 
 class Breach(Struct, frozen=True):
@@ -134,7 +140,9 @@ def _expected(evidence: Evidence, ran: Ran) -> tuple[str, ...]:
 def _auto_approval(evidence: Evidence) -> Iterator[Breach]:
     for call in evidence.calls if evidence.interactive else ():
         if call.started.auto_approving:
-            yield _breach("no-auto-approval", f"it passed {' '.join(call.started.auto_approving)}", call)
+            yield _breach(
+                "no-auto-approval", f"these let it act without asking: {', '.join(call.started.auto_approving)}", call
+            )
 
 
 def _arguments(evidence: Evidence) -> Iterator[Breach]:
@@ -206,8 +214,9 @@ def _texts(evidence: Evidence) -> Iterator[Breach]:
     """Check that what the user wrote reached the engine, in some call."""
     received = [call.text or "" for call in _turns(evidence)]
     first = [call.text or "" for call in _turns(evidence) if call.started.resumed is None]
-    kept = any(call.started.kind == "process" for call in _turns(evidence))
-    for ran in evidence.ran if _reads_input(evidence) else ():
+    processes = [call for call in _turns(evidence) if call.started.kind == "process"]
+    kept, elsewhere = bool(processes), any(not call.stdin for call in processes)  # over HTTP, what came isn't known
+    for ran in evidence.ran if _reads_input(evidence) and not elsewhere else ():
         if kept and ran.exit_code:
             continue  # it may have given up before it sent the text
         for number, prompt in enumerate(ran.conversation.prompts):
@@ -223,27 +232,46 @@ def _repeats(evidence: Evidence) -> Iterator[Breach]:
     """Check that what the user said is not sent to a session that has it: by a turn that succeeded, or by a reply."""
     if evidence.scenario.expect != "success":
         return
-    kept = dict[tuple[str | None, object], EngineCall]()
+    kept = dict[tuple[str | None, Conversation, object], EngineCall]()
     for call in (call for call in _turns(evidence) if call.started.kind == "turn"):
         owner, resumed = _owner(evidence, call), call.started.resumed
-        if owner is None or resumed is None:
+        if owner is None:
             continue
-        turn, before = _turn_in(call, owner), kept.get((resumed, _turn_in(call, owner)))
-        if before:
+        turn = _turn_in(call, owner)
+        if resumed and (before := kept.get((resumed, owner, turn))):
             yield _breach("sent-once", f"call {before.number} had sent this to the session, and succeeded", call)
-        elif turn != 1 and _replays(call, owner):
+        elif resumed and turn != 1 and _replays(call, owner):
             yield _breach("sent-once", "it sent the first prompt again to the session that has it", call)
         if call.ended and call.ended.exit_code == 0:
-            kept[call.handle or resumed, turn] = call
+            kept[call.handle or resumed, owner, turn] = call
 
 
 def _options(evidence: Evidence) -> Iterator[Breach]:
-    """Check that a model that the first turn asks for is that of the later ones, too."""
-    models = dict[Conversation | None, str]()
+    """Check that what a resumed session forgets is passed again."""
+    firsts = dict[Conversation | None, tuple[str, ...]]()
     for call in (call for call in _turns(evidence) if call.started.kind == "turn"):
-        first = models.setdefault(_owner(evidence, call), call.started.model)
-        if first and not call.started.model:
-            yield _breach("keeps-the-options", f"it asked for no model, but the first turn for {first}", call)
+        first = firsts.setdefault(_owner(evidence, call), call.started.forgotten)
+        if missing := [option for option in first if option not in call.started.forgotten]:
+            yield _breach("keeps-the-options", f"the first turn had {', '.join(missing)}, but not this one", call)
+
+
+def _keys(evidence: Evidence) -> Iterator[Breach]:
+    for call in evidence.calls:
+        if any(key in token for key in evidence.keys for token in call.started.argv):
+            yield _breach("keeps-keys-private", "the user's key is an argument", call)
+    for path in evidence.exposed:
+        yield _breach("keeps-keys-private", f"every user can read the key in {path}", None)
+
+
+def _environment(evidence: Evidence) -> Iterator[Breach]:
+    for call in _turns(evidence):
+        if missing := [name for name in _NEEDED if name not in call.started.env]:
+            yield _breach("passes-the-environment", f"it got no {' and no '.join(missing)}", call)
+
+
+def _left_files(evidence: Evidence) -> Iterator[Breach]:
+    for path in evidence.left:
+        yield _breach("leaves-no-files", f"what the user said is still in {path}", None)
 
 
 def _overlaps(evidence: Evidence) -> Iterator[Breach]:
@@ -260,7 +288,7 @@ def _overlaps(evidence: Evidence) -> Iterator[Breach]:
 
 _Check = Callable[[Evidence], Iterator[Breach]]
 _ALWAYS: Sequence[_Check] = (_auto_approval, _arguments, _stdin, _overlaps)
-_CALLS: Sequence[_Check] = (*_ALWAYS, _directory, _ids, _texts, _repeats, _options)
+_CALLS: Sequence[_Check] = (*_ALWAYS, _directory, _ids, _texts, _repeats, _options, _keys, _environment, _left_files)
 
 
 def _owner(evidence: Evidence, call: EngineCall) -> Conversation | None:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from turngate_probes.simulate.faults import Play
 
-BIN = "bin"
+BIN, HOME = "bin", "home"
 
 
 class Conversation(Struct, frozen=True):

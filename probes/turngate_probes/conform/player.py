@@ -21,7 +21,7 @@ from turngate.argv.file_slot import as_in_contract
 from turngate.contract.launch import Stream
 from turngate_probes.conform import compiled, scenario_model
 from turngate_probes.conform.calls import CALLS, CallRecord, Started
-from turngate_probes.conform.plan import BIN, ConformPlan
+from turngate_probes.conform.plan import BIN, HOME, ConformPlan
 from turngate_probes.conform.recorded_stdin import RecordedStdin
 from turngate_probes.simulate import arguments
 from turngate_probes.simulate.arguments import UsageProblem
@@ -29,7 +29,7 @@ from turngate_probes.simulate.backend import Answer, ModelRequest, backend
 from turngate_probes.simulate.engine import about_itself
 from turngate_probes.simulate.faults import NONE, Faults, for_turn
 from turngate_probes.simulate.printing import provide, simulation
-from turngate_probes.simulate.settings_effects import approving_files
+from turngate_probes.simulate.settings_effects import approving
 from turngate_probes.simulate.simulated_process import Kind, SimulatedProcess
 from turngate_probes.simulate.sticky.process_start import starts_sticky
 from turngate_probes.simulate.store import store
@@ -50,8 +50,8 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
         unknown = asked_instead.answer is None
         problem = f"`{contract.executable} {asked_instead.words}` is not simulated" if unknown else ""
         return replace(start, kind="unknown" if unknown else "query", problem=problem)
-    files = approving_files(contract, argv, env, start.cwd)
     if starts_sticky(contract, argv):
+        files = approving(contract, argv, env, start.cwd, None)
         return replace(start, kind="process", auto_approving=(*_auto_approving(argv, contract), *files))
     latest = tuple(token for token in argv if token in contract.launch.newest_session_options)
     try:
@@ -62,16 +62,18 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
     syntax = simulation(contract).arguments
     chosen, file = asked.line.last(syntax.working_directory), asked.line.last(syntax.prompt_file)
     tokens = tuple(token for token in argv if token != asked.prompt)
-    auto_approving = (*_auto_approving(tokens, contract), *files)
+    cwd, forgotten = str(Path(start.cwd, chosen or "")), arguments.forgotten(contract, asked.line)
+    options = {*forgotten, *(name for name, _ in asked.line.options)}
+    auto_approving = (*_auto_approving(tokens, contract), *approving(contract, argv, env, cwd, options))
     return replace(
         start,
         kind="turn",
-        cwd=str(Path(start.cwd, chosen or "")),
+        cwd=cwd,
         resumed=asked.handle,
-        prompt=_text_of(Path(start.cwd, chosen or "", file)) if file else asked.prompt,
+        prompt=_text_of(Path(cwd, file)) if file else asked.prompt,
         newest_session=" ".join(latest),
         chosen=asked.line.last(syntax.new_session),
-        model=arguments.chosen_model(contract, asked.line),
+        forgotten=forgotten,
         auto_approving=auto_approving,
     )
 
@@ -126,8 +128,10 @@ def _play(folder: Path, argv: tuple[str, ...]) -> int:
     provide(contract, whole.simulation)
     contract = arguments.in_chosen_output(contract, argv)
     record = CallRecord(folder)
+    given = tuple(sorted(os.environ))
+    os.environ.setdefault("HOME", str(folder / HOME))  # an engine without it looks the user up
     newest = _newest(contract) if set(argv) & contract.launch.newest_session_options.keys() else None
-    started = described(contract, argv, os.environ, newest)
+    started = replace(described(contract, argv, os.environ, newest), env=given)
     if plan.real and started.kind == "unknown":
         started = replace(started, kind="query", problem="")  # the CLI itself knows the command
     record.begin(started)

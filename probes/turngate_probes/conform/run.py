@@ -4,10 +4,12 @@ import os
 import re
 import secrets
 import shlex
+import stat
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from itertools import islice
 from pathlib import Path
 
 from turngate import EngineContract, ProcessRequest, Stop
@@ -21,13 +23,15 @@ from turngate_probes.conform.catalogue import (
     Scenario,
 )
 from turngate_probes.conform.judge import Evidence, Ran
-from turngate_probes.conform.plan import ConformPlan, Conversation
+from turngate_probes.conform.plan import HOME, ConformPlan, Conversation
 from turngate_probes.conform.real import staged
 
 LONG_PROMPT = 200_000
 MAX_VARIABLE = 100_000  # Linux accepts 128 KB
 MAX_OUTPUT = 16 * 2**20
+MAX_FILES, MAX_FILE = 5000, 2**20
 LONGEST = 200
+_API_KEY = "_API_KEY"
 # variables that hold a secret, or that lead to the user's own settings and sessions
 _WITHHELD = re.compile(r"(?i)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTH)|^(XDG_.*|TURNGATE_.*|.*_HOME|.*_CONFIG_DIR)$")
 
@@ -48,15 +52,17 @@ def play(
     `real` is the CLI to run instead of the simulated engine; `git`: the workspace is an empty repository.
     """
     folder = folder.resolve()
-    workspace, home = folder / scenario.workspace, folder / "home"
+    workspace, home = folder / scenario.workspace, folder / HOME
     workspace.mkdir(parents=True)
     home.mkdir()
     if git:
         _make_repository(workspace / ".git")
     talks = tuple(_conversation(scenario) for _ in range(scenario.conversations))
     plan = ConformPlan(str(folder), contract.engine, contract.version or "", talks, scenario.plays, scenario.turns)
+    variables = [name for name in contract.environment.passed if name.endswith(_API_KEY)]
+    key = dict.fromkeys(variables[:1], f"sk-turngate-{secrets.token_hex(16)}")
     with staged(plan, contract, real) if real else nullcontext(plan) as complete:
-        return _played(scenario, complete, command, workspace, stop, environ)
+        return _played(scenario, complete, command, workspace, stop, environ, key)
 
 
 def variable_of(engine: str) -> str:
@@ -71,11 +77,13 @@ def _played(
     workspace: Path,
     stop: Stop,
     environ: Mapping[str, str],
+    key: Mapping[str, str],
 ) -> Evidence:
-    """Run COMMAND for each conversation of a plan."""
+    """Run COMMAND for each conversation of a plan; `key` is the variable with the user's key."""
     folder, path, talks = Path(plan.folder), executable.install(plan), plan.conversations
     env = {name: value for name, value in environ.items() if not _WITHHELD.search(name)} | {
-        "HOME": str(folder / "home"),
+        **key,
+        "HOME": str(folder / HOME),
         "PATH": f"{path.parent}{os.pathsep}{environ.get('PATH', os.defpath)}",
         "TURNGATE_ENGINE": plan.engine,
         variable_of(plan.engine): str(path),
@@ -109,7 +117,33 @@ def _played(
 
     with ThreadPoolExecutor(len(talks)) as pool:
         ran = tuple(pool.map(converse, talks))
-    return Evidence(scenario, str(workspace), ran, calls(folder))
+    texts = [prompt for talk in talks for prompt in talk.prompts]
+    return Evidence(
+        scenario,
+        str(workspace),
+        ran,
+        calls(folder),
+        keys=tuple(key.values()),
+        exposed=(
+            *_files_with(key.values(), workspace, public=True),
+            *_files_with(key.values(), folder / HOME, public=True),
+        ),
+        left=_files_with(texts, workspace),
+    )
+
+
+def _files_with(texts: Collection[str], folder: Path, *, public: bool = False) -> tuple[str, ...]:
+    """Return the files that contain one of these texts; `public`: those that every user can read."""
+    found = []
+    for path in islice(folder.rglob("*"), MAX_FILES):
+        with suppress(OSError):
+            about = path.lstat()
+            seen = stat.S_ISREG(about.st_mode) and about.st_size <= MAX_FILE
+            if seen and (about.st_mode & stat.S_IROTH or not public):
+                content = path.read_bytes()
+                if any(text.encode() in content for text in texts):
+                    found.append(str(path))
+    return tuple(found)
 
 
 def _without(name: str, path: str, folder: Path) -> str:

@@ -25,6 +25,7 @@ from turngate_probes.conform.answered import (
 from turngate_probes.conform.catalogue import (
     BASIS,
     MOST_TURNS,
+    NOT_REACHED,
     PROMPT,
     Scenario,
     for_driver,
@@ -52,7 +53,6 @@ from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.report.baseline import ExpectedBreach
 
 PATIENCE = 5  # times the deadline or the grace, where the machine was too slow for it
-NOT_REACHED = f"not reached, since {BASIS} did not succeed"
 FEWER_TURNS = "it needs more turns than --turns {turns}"
 
 
@@ -133,13 +133,10 @@ class ConformSession(Struct, frozen=True):
         modes = (contract, *(contract.in_output(mode.name) for mode in contract.outputs))
         obstacles = [obstacle(scenario, mode) for mode in modes]
         free = contract.sticky.transport != "none" and in_process(scenario, contract)
-        why = (obstacles[0] if all(obstacles) and not free else None) or (real and real_obstacle(scenario))
+        why = (obstacles[0] if all(obstacles) and not free else None) or (real_obstacle(scenario) if real else None)
+        why = why or (FEWER_TURNS.format(turns=self.turns) if fitting is None else "" if reached else NOT_REACHED)
         if fitting is None or why:
-            why = why or FEWER_TURNS.format(turns=self.turns)
             return ScenarioRow(contract.engine, version, scenario.id, ScenarioResult.SKIPPED, why, 0.0, (), (), ())
-        if not reached:
-            result = ScenarioResult.UNANSWERED
-            return ScenarioRow(contract.engine, version, scenario.id, result, NOT_REACHED, 0.0, (), (), ())
         scenario = fitting
         folder = self.folder / f"{contract.engine}-{version}" / scenario.id
         began = time.monotonic()

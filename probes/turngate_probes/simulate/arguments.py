@@ -396,6 +396,13 @@ def asks_for_help(contract: EngineContract, argv: Sequence[str]) -> bool:
     return any(token in _HELP and token not in known for token in takewhile(lambda token: token != "--", argv))
 
 
+def forgotten(contract: EngineContract, line: CommandLine) -> tuple[str, ...]:
+    """Return the options, given as such or as a setting, that hold only for this turn of the session."""
+    settings = _settings(contract, line)
+    options = simulation(contract).arguments.forgotten.items()
+    return tuple(name for name, key in options if line.last(name) is not None or key in settings)
+
+
 def spread(argv: Sequence[str]) -> list[str]:
     """Return the arguments with the values of long options as words of their own."""
     return [word for token in argv for word in (token.split("=", 1) if token.startswith("--") else [token])]
@@ -458,17 +465,17 @@ def _is_plain(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLin
 def _model(contract: EngineContract, line: CommandLine) -> str:
     """Return the model that the options ask for, or the one that the release takes by itself."""
     by_itself = DEFAULT_MODEL if contract.hermetic.default_model else contract.hermetic.model
-    return chosen_model(contract, line) or by_itself
-
-
-def chosen_model(contract: EngineContract, line: CommandLine) -> str:
-    """Return the model that the options ask for; empty: none."""
     if not contract.launch.model:
-        return ""
-    syntax, flag = simulation(contract).arguments, contract.launch.model[0].partition("=")[0]
-    settings = [value for name, value in line.options if name == syntax.settings and value]
-    set_by = [value.partition("=")[2].strip("\"'") for value in settings if value.startswith("model=")]
-    return line.last(flag) or next(reversed(set_by), "")
+        return by_itself
+    flag = contract.launch.model[0].partition("=")[0]
+    return line.last(flag) or _settings(contract, line).get("model", "") or by_itself
+
+
+def _settings(contract: EngineContract, line: CommandLine) -> dict[str, str]:
+    """Return the settings in `key=value` options."""
+    flag = simulation(contract).arguments.settings
+    pairs = (value.partition("=") for name, value in line.options if name == flag and value)
+    return {key.strip(): value.strip(" \"'") for key, _, value in pairs}
 
 
 def _extra(word: str) -> UsageProblem:

@@ -9,8 +9,9 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from glob import escape, glob
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,6 +20,7 @@ from msgspec import structs
 from turngate import EngineContract, Mode
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract.home_and_workspace import Canary, OutputSetting, Redirect, SetupFile
+from turngate.contract.simulation import ApprovalFile
 from turngate_probes.simulate.backend import URL_VARIABLE, Answer, EngineContext, ModelRequest
 from turngate_probes.simulate.printing import simulation
 
@@ -63,20 +65,36 @@ def lets_act(contract: EngineContract, argv: Sequence[str], env: Mapping[str, st
     )
 
 
-def approving_files(contract: EngineContract, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> tuple[str, ...]:
-    """Return the files whose settings let the engine act without asking; none if the arguments make it ask."""
+def approving(
+    contract: EngineContract, argv: Sequence[str], env: Mapping[str, str], cwd: str, options: Collection[str] | None
+) -> tuple[str, ...]:
+    """Return what lets the engine act without asking, apart from its options: files, or that nothing makes it ask.
+
+    `options` are those that the arguments have; None: a client of a process for several turns may choose more.
+    """
     if _asks(contract, argv, env):
         return ()
-    slots = {"work": cwd, "HOME": env.get("HOME", "")}
+    simulated = simulation(contract)
+    slots = {**env, "work": cwd, "HOME": env.get("HOME", "")}
     for name, usual in (contract.store.locations if contract.store else {}).items():
         slots[name] = env.get(name) or usual.format_map(slots)
-    found = []
-    for path, pattern in simulation(contract).approval_files.items():
-        file = Path(path.format_map(slots))
-        with suppress(OSError, ValueError):
-            if re.search(pattern, file.read_text("utf-8")):
-                found.append(str(file))
-    return tuple(found)
+    asking = {found for one in simulated.asks_only_with for found in _settings(one, slots)}
+    if "" in asking:
+        return ()  # a variable outranks every file
+    in_force = (one for one in simulated.approval_files if one.unless is None or one.unless not in (options or ()))
+    files = [found for one in in_force if one.unless is None or options is not None for found in _settings(one, slots)]
+    by_itself = simulated.asks_only_with and not asking and options is not None
+    return (*files, *([f"{contract.title} by itself"] if by_itself else []))
+
+
+def _settings(one: ApprovalFile, slots: Mapping[str, str]) -> Iterator[str]:
+    """Yield the files that have these settings; empty for a variable that has them."""
+    if one.path.endswith("}") and re.search(one.found, slots.get(one.path[1:-1], "")):
+        yield ""
+    with suppress(OSError, ValueError, KeyError):
+        for path in glob(one.path.format_map({name: escape(value) for name, value in slots.items()})):  # noqa: PTH207 - the pattern is absolute
+            if re.search(one.found, Path(path).read_text("utf-8")):
+                yield path
 
 
 def files_named(contract: EngineContract, prompt: str, env: Mapping[str, str], cwd: str) -> str:

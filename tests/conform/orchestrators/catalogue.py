@@ -10,20 +10,21 @@ from turngate.decoding import convert
 
 _FOLDER = Path(__file__).parent
 CORRECT = {"python": _FOLDER / "correct.py", "node": _FOLDER / "correct.mjs", "posix-shell": _FOLDER / "correct.sh"}
-TEXT, STREAM = _FOLDER / "correct_text.py", _FOLDER / "correct_stream.py"
+TEXT, STREAM, OPENCODE = (_FOLDER / f"correct_{name}.py" for name in ("text", "stream", "opencode"))
 
 
 class Changed(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A correct orchestrator with changes."""
+    """A correct orchestrator of an engine, with changes."""
 
     id: str
     changes: tuple[tuple[str, str], ...]
-    of: Literal["python", "node", "stream"] = "python"
+    of: Literal["python", "node", "stream", "opencode"] = "python"
+    engine: str = "codex"
 
     @property
     def base(self) -> Path:
         """The correct orchestrator that is changed."""
-        return STREAM if self.of == "stream" else CORRECT[self.of]
+        return {"stream": STREAM, "opencode": OPENCODE, **CORRECT}[self.of]
 
     def source(self) -> str:
         """Return the orchestrator with its changes; ValueError if one doesn't apply exactly once."""
@@ -44,9 +45,8 @@ class Wrong(Changed, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Right(Changed, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A habit that no rule forbids: the engine, and the scenarios in which it shows."""
+    """A habit that no rule forbids, and the scenarios in which it shows."""
 
-    engine: str = "codex"
     scenarios: tuple[str, ...] = field(name="in")
 
 

@@ -2,7 +2,7 @@
 
 Without a mistake it conforms, also if it `starts-elsewhere`. A mistake is one that clients of these protocols make: to
 ignore session ids, to accept a turn without text, to take the end of the output for the end of a turn, to decode each
-piece of the output alone, or to name another directory.
+piece of the output alone, or to name another directory, when it opens a session or (`turns-elsewhere`) in a turn.
 """
 
 import json
@@ -19,6 +19,7 @@ ARGV = {"acp": ("gemini", "--acp", "--skip-trust"), "app_server": ("codex", "app
 WORK = os.environ["TURNGATE_WORKSPACE"]
 HOME = os.environ["HOME"]
 STARTED_IN, OPENED_IN = HOME if MISTAKE == "starts-elsewhere" else WORK, HOME if MISTAKE == "opens-elsewhere" else WORK
+TURN_IN = {"cwd": HOME} if MISTAKE == "turns-elsewhere" else {}
 Message = dict[str, Any]
 
 
@@ -111,7 +112,7 @@ def app_server(agent: Agent) -> Generator[str, str, None]:
     answer = ""
     while True:
         prompt = yield answer
-        agent.call("turn/start", {"threadId": thread, "input": [{"type": "text", "text": prompt}]})
+        agent.call("turn/start", {"threadId": thread, "input": [{"type": "text", "text": prompt}], **TURN_IN})
         answer = ""
         for message in agent.messages:
             params = message.get("params", {})

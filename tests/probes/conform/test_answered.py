@@ -17,10 +17,10 @@ from turngate_probes.conform.answered import (
     TOO_LONG,
 )
 from turngate_probes.conform.calls import EngineCall, Started
-from turngate_probes.conform.catalogue import scenarios
+from turngate_probes.conform.catalogue import NOT_REACHED, scenarios
 from turngate_probes.conform.conform_report import Conformance, ScenarioResult
 from turngate_probes.conform.judge import Evidence
-from turngate_probes.conform.session import NOT_REACHED, ConformSession
+from turngate_probes.conform.session import ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 
 # and another process for the last turn, which may be for one turn only

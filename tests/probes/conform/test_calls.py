@@ -72,6 +72,10 @@ def test_the_text_of_a_process_is_in_its_messages(tmp_path: Path) -> None:
     assert "noise" not in call.text
 
 
+OPENED = (b'{"method": "thread/start", "params": {"cwd": "/a"}}',)
+TURNED = (b'{"method": "turn/start", "params": {"cwd": "/b"}}',)
+
+
 @each(
     "stdin, noted, expected",
     [
@@ -79,6 +83,12 @@ def test_the_text_of_a_process_is_in_its_messages(tmp_path: Path) -> None:
         (b'{"method": "thread/start", "params": {"cwd": "/a"}}', ("/b",), ("/b",)),
         (b'{"method": "thread/list", "params": {"cwd": "/a"}}', (), (STARTED.cwd,)),
         (b'{"method": "session/new"}', (), (STARTED.cwd,)),
+        (b"\n".join((*OPENED, *TURNED)), (), ("/b",)),
+        (
+            b"\n".join((*OPENED, b'{"method": "turn/start"}', *TURNED)),
+            (),
+            ("/a", "/b"),
+        ),
         (b"", (), ()),
     ],
 )

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.probes.conform.reports import FAILED, MILD, REPORT, ROWS, row
 from turngate import TurngateError
-from turngate_probes.conform.catalogue import rules
+from turngate_probes.conform.catalogue import NOT_REACHED, rules
 from turngate_probes.conform.conform_report import ConformReport, ScenarioResult
 from turngate_probes.conform.conform_view import ConformProgress, row_lines, view
 from turngate_probes.report.github import annotations
@@ -44,6 +44,14 @@ def test_each_result_is_told_with_its_number(capsys: pytest.CaptureFixture[str])
     quiet(ROWS[0])
     quiet(ROWS[1])
     assert capsys.readouterr().out.startswith("fail")
+
+
+def test_what_is_not_reached_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """All have one cause, which is told before."""
+    progress = ConformProgress(Printer(), 3)
+    for result in ROWS[:3]:
+        progress(replace(result, result=ScenarioResult.SKIPPED, detail=NOT_REACHED, breaches=()))
+    assert capsys.readouterr().out == f"skipped    codex 0.169.0  the others  {NOT_REACHED}  [1/3]\n"
 
 
 def test_what_runs_is_told_first(capsys: pytest.CaptureFixture[str]) -> None:

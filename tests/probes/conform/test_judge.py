@@ -4,6 +4,7 @@ import signal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.tables import each
 from turngate_probes.conform.calls import CallEnd, EngineCall, Started
@@ -32,7 +33,7 @@ def call(number: int, text: str, *, resumed: str | None = None, handle: str | No
     for name, value in more.items():
         (start if name in Started.__struct_fields__ else whole)[name] = value
     fields: dict[str, Any] = {"argv": ("exec",), "at": float(number)} | start
-    started = Started(number, env=(), **fields)
+    started = Started(number, **{"env": ("HOME", "PATH")} | fields)
     return EngineCall(number, started, stdin=b"", handle=handle, **whole)
 
 
@@ -173,15 +174,34 @@ def test_a_text_that_is_sent_again_is_another_attempt(calls: tuple[EngineCall, .
 def test_what_the_user_says_is_sent_once() -> None:
     """A reply whose turn succeeded does not come again, nor does the first prompt with a reply."""
     assert rules(*GOOD, call(3, A.prompts[1], resumed="s1")) == ["sent-once"]
+    assert rules(GOOD[0], call(2, A.prompts[0], resumed="s1"), call(3, A.prompts[1], resumed="s1")) == ["sent-once"]
     assert rules(GOOD[0], call(2, "\n".join(A.prompts), resumed="s1")) == ["sent-once"]
 
 
 def test_a_later_turn_keeps_the_model() -> None:
-    """A resume that names none takes the default model; another one may be meant."""
-    first = call(1, A.prompts[0], model="first")
+    """What a resumed session forgets is passed again; another value, or a new option, may be meant."""
+    first, other = call(1, A.prompts[0], forgotten=("--model",)), ("--model", "--add-dir")
     assert rules(first, call(2, A.prompts[1], resumed="s1")) == ["keeps-the-options"]
-    assert rules(first, call(2, A.prompts[1], resumed="s1", model="other")) == []
-    assert rules(GOOD[0], call(2, A.prompts[1], resumed="s1", model="other")) == []
+    assert rules(first, call(2, A.prompts[1], resumed="s1", forgotten=other)) == []
+    assert rules(GOOD[0], call(2, A.prompts[1], resumed="s1", forgotten=other)) == []
+
+
+def test_keys_the_environment_and_what_is_left() -> None:
+    """A key that others see is breaking; what may be deliberate is a remark."""
+    evidence = Evidence(
+        TWO_TURNS,
+        "/work",
+        (ran(),),
+        (replace(GOOD[0], started=replace(GOOD[0].started, argv=("exec", "key=sk-1"), env=("PATH",))), GOOD[1]),
+    )
+    evidence = replace(evidence, keys=("sk-1",), left=("/work/prompt.md",))
+    assert {breach.rule: breach.detail for breach in breaches(evidence)} == {
+        "orchestrator.keeps-keys-private": "the user's key is an argument",
+        "orchestrator.passes-the-environment": "it got no HOME",
+        "orchestrator.leaves-no-files": "what the user said is still in /work/prompt.md",
+    }
+    exposed = Evidence(TWO_TURNS, "/work", (ran(),), GOOD, exposed=("/work/.env",))
+    assert breaches(exposed) == [Breach("orchestrator.keeps-keys-private", "every user can read the key in /work/.env")]
 
 
 def test_a_damaged_answer_is_a_wrong_one() -> None:
@@ -248,4 +268,6 @@ def test_only_some_rules_hold_for_every_command() -> None:
     evidence = Evidence(TWO_TURNS, "", (), (wide,), interactive=False)
     assert [row.rule for row in in_calls(evidence)] == ["orchestrator.stdin"]
     evidence = Evidence(TWO_TURNS, "", (), (wide,))
-    assert in_calls(evidence)[0] == Breach("orchestrator.no-auto-approval", "it passed --yolo", 1)
+    assert in_calls(evidence)[0] == Breach(
+        "orchestrator.no-auto-approval", "these let it act without asking: --yolo", 1
+    )

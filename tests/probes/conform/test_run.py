@@ -33,12 +33,14 @@ def test_the_driver_gets_what_it_needs_and_no_secret(tmp_path: Path) -> None:
         "PATH": "/usr/bin",
         "HOME": "/home/user",
         "OPENAI_API_KEY": "k",
+        "CODEX_API_KEY": "k",
         "CODEX_HOME": "/home/user/.codex",
         "LANG": "C.UTF-8",
     }
     seen = ran(tmp_path, "workspace-with-spaces", SHOWS, environ)
     env, cwd = json.loads(seen.ran[0].stdout)
-    assert {"OPENAI_API_KEY", "CODEX_HOME"} & env.keys() == set()
+    assert {"CODEX_API_KEY", "CODEX_HOME"} & env.keys() == set()
+    assert env["OPENAI_API_KEY"] in seen.keys
     assert env["PATH"].split(":") == [str(tmp_path / "bin"), "/usr/bin"]
     assert (env["HOME"], env["LANG"]) == (str(tmp_path / "home"), "C.UTF-8")
     assert (env["TURNGATE_ENGINE"], env["TURNGATE_ENGINE_CODEX"]) == ("codex", str(tmp_path / "bin" / "codex"))
@@ -46,6 +48,19 @@ def test_the_driver_gets_what_it_needs_and_no_secret(tmp_path: Path) -> None:
     assert seen.ran[0].conversation.prompts == (env["TURNGATE_PROMPT"], env["TURNGATE_REPLY"])
     assert Path(env["TURNGATE_PROMPT_FILE"]).read_text() == env["TURNGATE_PROMPT"]
     assert (seen.calls, "TURNGATE_REPLY_2" in env) == ((), False)
+
+
+def test_what_the_driver_leaves_is_found(tmp_path: Path) -> None:
+    """Files with a key that every user can read, and files in the workspace with what the user said."""
+    writes = (
+        "import os; from pathlib import Path; home, work = os.environ['HOME'], os.environ['TURNGATE_WORKSPACE']\n"
+        "key, said = os.environ['OPENAI_API_KEY'], os.environ['TURNGATE_REPLY']\n"
+        "for path, text, mode in ((home + '/open', key, 0o644), (home + '/own', key, 0o600),\n"
+        "    (work + '/said', said, 0o600), (home + '/log', said, 0o644)):\n"
+        "    Path(path).write_text(text); Path(path).chmod(mode)"
+    )
+    seen = ran(tmp_path, "two-turns", writes, {"PATH": "/bin"})
+    assert (seen.exposed, seen.left) == ((str(tmp_path / "home" / "open"),), (f"{seen.workspace}/said",))
 
 
 def test_a_long_prompt_is_only_in_a_file(tmp_path: Path) -> None:

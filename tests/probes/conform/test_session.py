@@ -12,10 +12,10 @@ from turngate_probes.conform.answered import (
     NO_THIRD_TURN,
     ONE_PROCESS,
 )
-from turngate_probes.conform.catalogue import scenarios
+from turngate_probes.conform.catalogue import NOT_REACHED, scenarios
 from turngate_probes.conform.conform_report import Conformance, ScenarioResult, ScenarioRow
 from turngate_probes.conform.judge import Evidence
-from turngate_probes.conform.session import FEWER_TURNS, NOT_REACHED, ConformSession
+from turngate_probes.conform.session import FEWER_TURNS, ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.report.baseline import ExpectedBreach
 

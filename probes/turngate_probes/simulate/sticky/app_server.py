@@ -114,6 +114,8 @@ class SimulatedAppServer(Rpc):
     def _start_turn(self, params: Message, message: Message) -> None:
         if (handle := _thread_of(params)) != self.session.handle:
             raise RpcError(BAD_PARAMS, f"thread not found: {handle}")
+        if isinstance(cwd := params.get("cwd"), str):
+            self.session.cwd = cwd  # also of the turns after it
         self.begin(text_of(params.get("input")))
         self._turn, self._began = str(fill("{uuid}", {})), 0.0
         self.reply(message, {"turn": self._turn_as("inProgress")})

@@ -7,6 +7,7 @@ import pytest
 from tests.tables import each
 from turngate import first_turn, load_contract, process_request
 from turngate_probes.conform.player import described, named
+from turngate_probes.releases.pins import pinned_version
 
 QWEN = load_contract("qwen", "0.24.4")
 GEMINI = load_contract("gemini", "0.61.0")
@@ -76,3 +77,110 @@ def test_an_option_can_choose_the_directory() -> None:
 def test_a_process_for_several_turns_is_no_turn(argv: tuple[str, ...]) -> None:
     """Also if it takes messages in another protocol than that of the contract."""
     assert described(QWEN, argv, {}, None).kind == "process"
+
+
+ASKS, ALLOWS = '{"permission": {"bash": "ask", "edit": {"*": "deny"}}}', '{"permission": {"bash": "allow"}}'
+GEMINI_TURN, CLAUDE_TURN = ("--skip-trust", "-p", "hi"), ("-p", "hi")
+
+
+@each(
+    "engine, argv, files, env, count",
+    [
+        ("codex", (*START, "-"), {"home/.codex/config.toml": 'sandbox_mode = "workspace-write"'}, {}, 1),
+        (
+            "codex",
+            (*START, "-"),
+            {"own/config.toml": '[projects."/x"]\ntrust_level = "trusted"'},
+            {"CODEX_HOME": "own"},
+            1,
+        ),
+        (
+            "codex",
+            (*START, "--sandbox", "read-only", "-"),
+            {"home/.codex/config.toml": 'sandbox_mode = "workspace-write"'},
+            {},
+            0,
+        ),
+        (
+            "codex",
+            (*START, "-c", 'sandbox_mode="read-only"', "-"),
+            {"home/.codex/config.toml": 'sandbox_mode = "workspace-write"'},
+            {},
+            0,
+        ),
+        ("codex", (*START, "-"), {"home/.codex/config.toml": 'sandbox_mode = "read-only"'}, {}, 0),
+        (
+            "claude",
+            CLAUDE_TURN,
+            {"work/.claude/settings.json": '{"permissions": {"defaultMode": "acceptEdits"}}'},
+            {},
+            1,
+        ),
+        ("claude", CLAUDE_TURN, {"work/.claude/settings.json": '{"permissions": {"allow": ["Bash"]}}'}, {}, 0),
+        (
+            "claude",
+            CLAUDE_TURN,
+            {"home/.claude/settings.json": '{"permissions": {"allow": ["Read", "Bash"]}}'},
+            {},
+            1,
+        ),
+        ("gemini", GEMINI_TURN, {"home/.gemini/settings.json": '{"tools": {"allowed": ["write_file"]}}'}, {}, 1),
+        ("gemini", GEMINI_TURN, {"work/.gemini/settings.json": '{"tools": {"allowed": ["write_file"]}}'}, {}, 0),
+        (
+            "gemini",
+            GEMINI_TURN,
+            {"home/.gemini/settings.json": '{"general": {"defaultApprovalMode": "auto_edit"}}'},
+            {},
+            1,
+        ),
+        (
+            "gemini",
+            ("--approval-mode", "default", *GEMINI_TURN),
+            {"home/.gemini/settings.json": '{"general": {"defaultApprovalMode": "auto_edit"}}'},
+            {},
+            0,
+        ),
+        (
+            "gemini",
+            GEMINI_TURN,
+            {"home/.gemini/policies/a.toml": '[[rule]]\ntoolName = "replace"\ndecision = "allow"'},
+            {},
+            1,
+        ),
+        ("opencode", ("run", "hi"), {}, {}, 1),
+        ("opencode", ("run", "hi"), {}, {"OPENCODE_PERMISSION": '{"*": "deny"}'}, 0),
+        ("opencode", ("run", "hi"), {"work/opencode.json": ASKS}, {}, 0),
+        ("opencode", ("run", "hi"), {"home/.config/opencode/opencode.json": ASKS}, {}, 0),
+        (
+            "opencode",
+            ("run", "hi"),
+            {"home/.config/opencode/opencode.json": ASKS, "work/opencode.json": ALLOWS},
+            {},
+            1,
+        ),
+        ("opencode", ("run", "hi"), {"work/opencode.json": ALLOWS}, {"OPENCODE_CONFIG_CONTENT": ASKS}, 0),
+        ("opencode", ("acp",), {}, {}, 0),
+        ("opencode", ("acp",), {"work/opencode.json": ALLOWS}, {}, 1),
+    ],
+)
+def test_a_file_can_skip_approval(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    engine: str,
+    argv: tuple[str, ...],
+    files: dict[str, str],
+    env: dict[str, str],
+    count: int,
+) -> None:
+    """As on the real CLI: an option or a variable can outrank it, and one engine acts unless something makes it ask."""
+    for name in ("work", "home", *files):
+        path = tmp_path / name
+        (path.parent if name in files else path).mkdir(parents=True, exist_ok=True)
+        if name in files:
+            path.write_text(files[name], "utf-8")
+    monkeypatch.chdir(tmp_path / "work")
+    given = {name: str(tmp_path / value) if value == "own" else value for name, value in env.items()}
+    found = described(
+        load_contract(engine, pinned_version(engine)), argv, {"HOME": str(tmp_path / "home"), **given}, None
+    )
+    assert len(found.auto_approving) == count, found
