@@ -1,4 +1,11 @@
-"""Builds a server on one data directory: store, engines, queue, and commands."""
+"""Builds a server on one data directory: store, engines, queue, and commands.
+
+Its threads, beside those that serve HTTP: `turngate-dispatch` claims queued runs, and each turn has a thread, which
+waits for its engine. `turngate-kept` reads all kept processes, two workers start and end them, and
+`turngate-kept-owner` keeps their deadlines and settles those that no turn uses. `turngate-outbox` writes what a turn
+did, so that its engine is read while the store is locked. `turngate-terminals` ends the turns of dead terminals.
+`turngate-collect` and `turngate-look-ENGINE` examine engines.
+"""
 
 import os
 import threading
@@ -15,7 +22,6 @@ from turngate_reference.data_dir import DataDir, RunningServer, locked
 from turngate_reference.server.orchestrator.commands import Admission, Commands
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.engines import Engines
-from turngate_reference.server.orchestrator.kept_loss import KeptLosses
 from turngate_reference.server.orchestrator.kept_processes import KeptProcesses
 from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.recovery import recover, watch_terminals
@@ -84,8 +90,7 @@ class Server:
         # two, so that requests do not hold up turns
         self.schemas = SchemaChecker(SCHEMA_SECONDS, SCHEMA_PLACES)
         self.results = SchemaChecker(DATA_SECONDS)
-        losses = KeptLosses(self.store, self._records)
-        self.kept = KeptProcesses(ProcessHost(), losses, self.dispatcher.release)
+        self.kept = KeptProcesses(ProcessHost(), self.store, self._records, self.dispatcher.release)
         self._runner = TurnRunner(
             self.store,
             self._records,

@@ -1,9 +1,6 @@
 """Helpers for a server whose Codex is a fake sticky process."""
 
 import threading
-import time
-import uuid
-from functools import partial
 from typing import Any, Self
 
 import psutil
@@ -12,12 +9,9 @@ from tests.fakes.executables import simulated
 from tests.patience import PATIENCE
 from tests.reference.server_env import ServerEnv
 from turngate.contract import load
-from turngate_reference.server.orchestrator.kept_processes import KeptProcess
-from turngate_reference.server.store import runs
-from turngate_reference.server.store.events import TextEvent
-from turngate_reference.server.transports.events import AgentText
+from turngate_reference.server.orchestrator.kept_states import KeptState
 from turngate_reference.server.transports.host import ProcessHost
-from turngate_reference.states import ENDED
+from turngate_reference.states import State
 
 
 def put_engine(server_env: ServerEnv) -> None:
@@ -46,35 +40,14 @@ def pid_of(server_env: ServerEnv, run_id: str) -> int:
 
 def move_deadlines(server_env: ServerEnv, seconds: float) -> None:
     """Let the present deadlines of sticky runs come this much earlier, instead of waiting for them."""
-    kept, store = server_env.server.kept, server_env.server.store
-    for process in list(kept._processes.values()):
-        run = server_env.run(process.run_id)
-        if run.state in ENDED:  # its process, which has no deadline any more, is about to be forgotten
-            continue
-        question = runs.question(store, run.pending_interaction_id or "")
-        if question and question.request_id is None:
-            with kept._changed:
-                assert kept._changed.wait_for(partial(_waits, process), PATIENCE)
-        else:
-            # the turn has set its deadline once it handles a later event
-            marker = f"{uuid.uuid4()}"
-            process.events.put(AgentText(marker))
-            with store._changed:
-                assert store._changed.wait_for(partial(_has_text, server_env, run.run_id, marker), PATIENCE)
-    for timefunc in (kept._inbox._due.timefunc, lambda: time.monotonic() + seconds):
-        done = threading.Event()
-        kept._inbox._due.timefunc = timefunc
-        kept._inbox.put("no run", done.set)  # so that its thread looks at the clock
-        assert done.wait(PATIENCE)
-
-
-def _waits(process: KeptProcess) -> bool:
-    return process.waits or process.is_gone
-
-
-def _has_text(server_env: ServerEnv, run_id: str, text: str) -> bool:
-    reported = runs.events(server_env.server.store, run_id, 0, 1000)
-    return any(isinstance(event.data, TextEvent) and event.data.text == text for event in reported)
+    kept = server_env.server.kept
+    with kept._changed:
+        for process in list(kept._processes.values()):
+            run = server_env.run(process.run_id)
+            if run.state is State.WAITING_USER:  # its turn may still have to leave it
+                assert kept._changed.wait_for(lambda: process.life.state is not KeptState.ANSWERED, PATIENCE)  # noqa: B023
+            process.due -= seconds
+        kept._changed.notify_all()
 
 
 def slots_are_free(server_env: ServerEnv) -> bool:

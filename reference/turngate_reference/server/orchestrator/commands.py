@@ -31,6 +31,7 @@ from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.engines import Engines
 from turngate_reference.server.orchestrator.headless import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.kept_processes import KeptProcesses
+from turngate_reference.server.orchestrator.kept_states import Decided
 from turngate_reference.server.orchestrator.profiles import STICKY, no_sticky_process
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaChecker, SchemaTooCostlyError
@@ -313,7 +314,7 @@ class Commands(Struct, frozen=True):
         if run.state is State.QUEUED:
             self.dispatcher.kick()
         elif question.request_id is not None:
-            self.kept.replied(run_id, question.request_id, reply.response)
+            self.kept.tell(run_id, Decided(question.request_id, reply.response))
         else:
             self.dispatcher.proceed(run)
         return answer
@@ -385,7 +386,6 @@ class Commands(Struct, frozen=True):
             if run.state is State.CANCELED:  # before the commit: whoever reads the new state finds the record
                 self.records.keep(run, run.state, run.session)
         self.dispatcher.stop(run_id)
-        self.kept.end(run_id)
         return structs.replace(_accepted(run), cancel_requested=run.cancel_requested)
 
     def _resumed_engine(self, run_id: str) -> tuple[InstalledEngine | None, ObstacleError | None]:

@@ -120,3 +120,4 @@ def failed(code: RunErrorCode, detail: str) -> Decision:
 
 
 INTERRUPTED = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "the server stopped during the turn")
+UNANSWERABLE = failed(RunErrorCode.INTERACTION_PROCESS_LOST, "the server stopped, and with it the waiting process")

@@ -32,6 +32,7 @@ class Dispatcher:
         self._wake = threading.Event()
         self._released = threading.Condition(self._lock)
         self._closing = threading.Event()
+        self._end_kept: Callable[[str], None] = lambda _run_id: None
         self._thread: threading.Thread | None = None
 
     @property
@@ -72,6 +73,7 @@ class Dispatcher:
             stops = [stop for held, stop in self._held.values() if held == run_id]
         for stop in stops:
             stop.set()
+        self._end_kept(run_id)  # a turn that has none yet looks at its stop when it has opened one
 
     def proceed(self, run: Run) -> None:
         """Run the next turn of a run whose sticky process holds its slot, and whose reply has begun that turn."""
@@ -106,9 +108,9 @@ class Dispatcher:
         if self._thread is not None:
             self._thread.join()
         with self._lock:
-            stops, threads = [stop for _, stop in self._held.values()], list(self._threads)
-        for stop in stops:
-            stop.set()
+            held, threads = [run_id for run_id, _ in self._held.values()], list(self._threads)
+        for run_id in held:
+            self.stop(run_id)
         for thread in threads:
             thread.join()
 
@@ -157,7 +159,7 @@ class Dispatcher:
         # a cancel between the claim and this had nothing to stop
         current = runs.find(self._store, run.run_id)
         if current is not None and current.cancel_requested:
-            stop.set()
+            self.stop(run.run_id)
 
     def _fail(self, run: Run, decision: Decision, left: ProcessNote | None) -> None:
         """End a turn that has no thread, and the process that the run has kept."""

@@ -1,16 +1,14 @@
-"""The kept processes of a server, at most one per run, and their only inbox: deadlines, waits and losses.
+"""The kept processes of a server, at most one per run: carries out what `kept_states` says.
 
-Who may touch what: a process belongs either to the thread of a turn (`in_turn`), or to the thread of the inbox.
-`open` and `take` give it to the caller's turn, and `keep` gives it back. Its events come on the thread of the host,
-which only notes them here and passes them on to the owner: to the turn through the queue `events`, or to the inbox.
-Deadlines are all kept by the inbox; that of a turn only puts a `TooLate` into `events`. Whoever owns a process when it
-is gone settles that with `KeptLosses`, and drops it; until then it stays here, so that the next turn of a run that has
-got a reply in the meantime still finds out why its process is gone. Fields of a process are changed under the lock,
-but for `limit`, which is the turn's.
+Events come from the threads of the host, of turns and of callers. Each is taken under the lock, so that the events of a
+process have an order, and what only passes something on is done there. What writes to the store is left to the owner:
+to a turn through the queue `orders`, else to the one thread of this module, which also keeps the deadlines.
 """
 
 import logging
+import math
 import queue
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -18,66 +16,61 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from turngate import Ended
 from turngate_reference.engine.attempt import InstalledEngine
-from turngate_reference.server.orchestrator.kept_loss import KeptLosses, Later, at_once
-from turngate_reference.server.orchestrator.run_inbox import RunInbox
+from turngate_reference.server.orchestrator import transitions
+from turngate_reference.server.orchestrator.decide import Decision
+from turngate_reference.server.orchestrator.kept_loss import fails_waiting
+from turngate_reference.server.orchestrator.kept_states import (
+    BETWEEN_TURNS,
+    GONE,
+    IN_TURN,
+    Decided,
+    Effect,
+    KeptCause,
+    KeptEvent,
+    Life,
+    step,
+)
+from turngate_reference.server.orchestrator.run_files import Records
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import ProcessNote
-from turngate_reference.server.transports.events import Gone, Lost, Opened, OpenRequest, ProcessEvent, TurnEnded
+from turngate_reference.server.transports.events import OpenRequest
 from turngate_reference.server.transports.host import ProcessHost
+from turngate_reference.states import State
 
 log = logging.getLogger(__name__)
 
-
-class Replied(Struct, frozen=True):
-    """The user has answered a request for permission."""
-
-    request_id: str
-    option: str
-
-
-class TooLate(Struct, frozen=True, eq=False):
-    """A deadline of a turn has passed; void unless it is the `limit` of the process."""
-
-
-# what a turn waits for: events of its process, a decision of the user, its deadline, and a stop
-TurnEvent: TypeAlias = ProcessEvent | Replied | TooLate | Ended
+RETRY_SECONDS = 1.0
+Order: TypeAlias = tuple[Effect, KeptEvent]
 
 
 class KeptProcess(Struct, eq=False):
-    """A process of a run. `in_turn`: a turn uses it; `is_ending`: it is lost, or is being ended.
+    """A process of a run. `orders` is what its turn must do, `text` the prompt of the turn.
 
-    `is_unwanted`: it must not wait for another turn. `since` is the clock's time when its turn or its wait began.
-    `limit` is the deadline of its turn. `lost` says why it was lost, and stays None if turngate has ended it.
+    `seconds` is how long a turn or a wait may last. `began`, `due` and `retry` are times of the clock: when the turn
+    began, its deadline, and when the thread of the kept processes does `todo`, its own order.
     """
 
     run_id: str
     tag: str
     engine: InstalledEngine
-    events: queue.SimpleQueue[TurnEvent] = field(default_factory=queue.SimpleQueue)
-    opened: Opened | None = None
-    session_id: str | None = None
-    since: float = 0.0
-    limit: TooLate | None = None
-    in_turn: bool = True
-    is_ending: bool = False
-    is_unwanted: bool = False
-    is_gone: bool = False
-    lost: Lost | None = None
-    exit_code: int | None = None
-
-    @property
-    def waits(self) -> bool:
-        """Whether it waits for its next turn."""
-        return not (self.in_turn or self.is_ending)
+    seconds: int
+    text: str
+    began: float
+    due: float
+    life: Life = Life()
+    orders: queue.SimpleQueue[Order] = field(default_factory=queue.SimpleQueue)
+    todo: Order | None = None
+    retry: float = -math.inf
 
     @property
     def note(self) -> ProcessNote:
         """What is stored about it, so that it can be ended even if the server dies."""
-        opened = self.opened
+        opened = self.life.opened
         if opened is None:
             return ProcessNote(self.tag)
-        return ProcessNote(self.tag, opened.pid, opened.started_at, self.session_id)
+        return ProcessNote(self.tag, opened.pid, opened.started_at, self.life.session_id)
 
 
 class KeptProcesses:
@@ -90,181 +83,177 @@ class KeptProcesses:
     def __init__(
         self,
         host: ProcessHost,
-        losses: KeptLosses,
+        store: Store,
+        records: Records,
         release: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.host, self.losses, self.clock = host, losses, clock
-        self._release = release
+        self.host, self.clock = host, clock
+        self._store, self._records, self._release = store, records, release
         self._processes: dict[str, KeptProcess] = {}
         self._changed = threading.Condition()
-        self._inbox = RunInbox(clock, lambda run_id, _error: self.end(run_id))
         self._is_closing = False
+        self._thread = threading.Thread(target=self._work, name="turngate-kept-owner", daemon=True)
+        self._thread.start()
 
-    def open(self, run_id: str, engine: InstalledEngine, request: OpenRequest) -> KeptProcess:
-        """Start a process for a turn of a run that has none; ValueError if the server is closing."""
-        process = KeptProcess(run_id, request.tag, engine, since=self.clock())
-        with self._changed:
+    def open(self, run_id: str, engine: InstalledEngine, request: OpenRequest, text: str, seconds: int) -> KeptProcess:
+        """Start a process for the first turn of a run; ValueError if the server is closing."""
+        now = self.clock()
+        process = KeptProcess(run_id, request.tag, engine, seconds, text, now, now + seconds)
+        with self._changed:  # nobody ends it before the host knows of it
+            self.host.open(run_id, request, lambda event: self._take(process, event))
             self._processes[run_id] = process
-        try:
-            self.host.open(run_id, request, lambda event: self._receive(process, event))
-        except BaseException:
-            with self._changed:
-                process.is_ending = process.is_gone = True
-            self.drop(process)
-            raise
+            self._changed.notify_all()
         return process
 
-    def take(self, run_id: str) -> KeptProcess | None:
-        """Take the process of a run for its next turn; None if it has none.
+    def begin_turn(self, run_id: str, text: str) -> KeptProcess | None:
+        """Begin a turn of a run in its process, which may be gone by now; None if it has none.
 
-        One that is being ended is gone first, and the turn learns of its loss.
+        This waits until the turn before it has left the process.
         """
         with self._changed:
             process = self._processes.get(run_id)
             if process is None:
                 return None
-            self._changed.wait_for(lambda: process.waits or process.is_gone)
-            process.in_turn, process.since = True, self.clock()
-            self._changed.notify_all()
+            self._changed.wait_for(lambda: process.life.state not in IN_TURN)
+            if process.life.state not in BETWEEN_TURNS:
+                return None
+            process.text, process.began, process.todo = text, self.clock(), None
+            process.orders = queue.SimpleQueue()
+            self._take(process, KeptCause.TURN_BEGUN)
         return process
 
-    def keep(self, process: KeptProcess, seconds: int) -> bool:
-        """Let the process of a turn wait up to `seconds` for the next one; False if it must end instead."""
-        with self._changed:
-            if process.is_ending or process.is_unwanted or self._is_closing:
-                return False
-            process.in_turn, process.since = False, self.clock()
-            process.events = queue.SimpleQueue()  # what came after the turn belongs to no other
-            self._changed.notify_all()
-        run_id = process.run_id
-        self._inbox.put(
-            run_id, lambda: self._inbox.set_deadline(run_id, seconds, lambda: self._expire(process, seconds))
-        )
-        return True
-
-    def limit(self, process: KeptProcess, seconds: float) -> None:
-        """Set the deadline of a turn, from now; it replaces the last one."""
-        process.limit = late = TooLate()
-        too_late, run_id = process.events, process.run_id
-        self._inbox.put(run_id, lambda: self._inbox.set_deadline(run_id, seconds, lambda: too_late.put(late)))
-
-    def replied(self, run_id: str, request_id: str, option: str) -> None:
-        """Pass the user's decision on to the turn that has asked for it."""
+    def tell(self, run_id: str, event: KeptEvent) -> None:
+        """Tell the process of a run, if it has one, what has happened; returns at once."""
         with self._changed:
             if process := self._processes.get(run_id):
-                process.events.put(Replied(request_id, option))
+                self._take(process, event)
 
-    def finish(self, run_id: str) -> None:
+    def end(self, run_id: str) -> None:
+        """End the process of a run, if it has one; returns at once."""
+        self.tell(run_id, KeptCause.END)
+
+    def end_wholly(self, run_id: str) -> None:
         """End the process of a run, if it has one, and return when it is gone."""
+        self.end(run_id)
         with self._changed:
-            process = self._processes.get(run_id)
-            if process is not None:
-                process.is_ending = True
-                self._changed.notify_all()
-        if process is not None:
-            self.host.end(run_id)
-            with self._changed:
-                self._changed.wait_for(lambda: process.is_gone)
+            if process := self._processes.get(run_id):
+                self._changed.wait_for(lambda: process.life.state in GONE)
 
     def find(self, run_id: str) -> KeptProcess | None:
-        """Return the process of a run, even one that is gone and not dropped yet; None if it has none."""
+        """Return the process of a run, even one that is gone but not settled; None if it has none."""
         with self._changed:
             return self._processes.get(run_id)
 
     def note(self, run_id: str) -> ProcessNote | None:
         """Return the note of the process of a run, even of one that is being ended; None if it has none."""
         process = self.find(run_id)
-        return process.note if process is not None and not process.is_gone else None
+        return process.note if process is not None and process.life.state not in GONE else None
+
+    def fail_waiting(self, process: KeptProcess, decision: Decision) -> bool:
+        """Fail the run of a process if it waits; False: a reply was first. sqlite3.Error: try again later.
+
+        If it waits for a decision, its turn ends, too. If the process is gone, that is stored as well.
+        """
+        run_id, gone = process.run_id, process.life.gone
+        with self._store.writing() as connection:
+            run = runs.get(connection, run_id)
+            if run.state is State.WAITING_USER:
+                transitions.end_run(connection, run, decision, self.clock() - process.began)
+                # before the commit: whoever reads the new state finds the record
+                self._records.keep(run, decision.state, run.session)
+            if gone is not None and run.state is not State.RUNNING:
+                transitions.end_process(connection, run_id, gone.exit_code)
+        return run.state is not State.RUNNING
 
     def seconds(self, run_id: str) -> float:
-        """Return how long the turn of a run has lasted in its process; 0 without a process."""
+        """Return how long ago the last turn began in the process of a run; 0 without a process."""
         process = self.find(run_id)
-        return self.clock() - process.since if process else 0.0
-
-    def end(self, run_id: str) -> None:
-        """End the process of a run: at once if it waits, otherwise after its turn."""
-        with self._changed:
-            process = self._processes.get(run_id)
-            if process is not None:
-                process.is_unwanted = True
-        if process is not None:
-            self._end_waiting(process)
-
-    def drop(self, process: KeptProcess) -> None:
-        """Forget a process that is gone."""
-        with self._changed:
-            if self._processes.get(process.run_id) is process:
-                del self._processes[process.run_id]
-            self._changed.notify_all()
+        return self.clock() - process.began if process else 0.0
 
     def end_all(self) -> None:
-        """End every process that waits, and from now on each one after its turn; returns at once."""
+        """End every process; returns at once."""
         with self._changed:
-            self._is_closing = True
-            processes = list(self._processes.values())
-        for process in processes:
-            self._end_waiting(process)
+            for run_id in list(self._processes):
+                self.end(run_id)
 
     def close(self) -> None:
-        """End every process, settle what the losses mean for their runs, and return; no turn may be running."""
+        """End every process, settle what can be settled now, and return; no turn may be running."""
         self.end_all()
-        for run_id in list(self._processes):
-            self.finish(run_id)
         self.host.close()
-        self._inbox.close()
-
-    def _receive(self, process: KeptProcess, event: ProcessEvent) -> None:
-        """Handle an event of a process, on the thread of the host."""
-        if isinstance(event, Gone):
-            self._inbox.put(process.run_id, lambda: self._inbox.drop_deadline(process.run_id))
         with self._changed:
-            match event:
-                case Opened():
-                    process.opened, process.session_id = event, event.session_id
-                case TurnEnded():
-                    process.session_id = event.session_id
-                case Lost():
-                    process.is_ending, process.lost = True, event
-                    self._changed.notify_all()
-                case Gone():
-                    process.is_ending = process.is_gone = True
-                    process.exit_code = event.exit_code
-                    self._changed.notify_all()
-            if not process.waits:  # nobody would read it, and it may say a lot
-                process.events.put(event)
-            is_ours = process.is_gone and not process.in_turn
-        if is_ours:
-            self._inbox.put(process.run_id, lambda: self._settle(process))
-
-    def is_settled(self, process: KeptProcess, later: Later = at_once) -> bool:
-        """Write that a process is gone, and drop it; False if a reply has begun a turn that will do so.
-
-        sqlite3.Error if it must be tried again.
-        """
-        if not self.losses.gone(process.run_id, process.lost, process.exit_code, later):
-            return False
-        self.drop(process)
-        return True
-
-    def _settle(self, process: KeptProcess) -> None:
-        """Settle the loss of a process that waited, and free the slot that it held."""
-        if self.is_settled(process, self._later(process)):
-            self._release(process.tag)
-
-    def _expire(self, process: KeptProcess, seconds: int) -> None:
-        """End a process after its time, unless a reply has come within it."""
-        if process.waits and self.losses.is_over(process.run_id, seconds, self._later(process)):
-            self._end_waiting(process)
-
-    def _later(self, process: KeptProcess) -> Later:
-        """Return what performs an action after those that are due now: many waits may end at once."""
-        return lambda action: self._inbox.put(process.run_id, action)
-
-    def _end_waiting(self, process: KeptProcess) -> None:
-        with self._changed:
-            if not process.waits:
-                return
-            process.is_ending = True
+            self._is_closing = True
             self._changed.notify_all()
-        self.host.end(process.run_id)
+        self._thread.join()
+
+    def _take(self, process: KeptProcess, event: KeptEvent) -> None:
+        """Take an event of a process; the host's events come here on its thread."""
+        with self._changed:
+            process.life, effects = step(process.life, event)
+            for effect in effects:
+                self._carry_out(process, effect, event)
+            if effects != (Effect.NOTE,):
+                self._changed.notify_all()
+
+    def _carry_out(self, process: KeptProcess, effect: Effect, event: KeptEvent) -> None:
+        """Pass on what must be done; nothing here waits."""
+        match effect, event:
+            case Effect.PROMPT, _:
+                self.host.prompt(process.run_id, process.text)
+            case Effect.DECIDE, Decided(request_id, option):
+                self.host.decide(process.run_id, request_id, option)
+            case Effect.END, _:
+                self.host.end(process.run_id)
+            case Effect.LIMIT, _:
+                process.due = self.clock() + process.seconds
+            case Effect.RELEASE, _:
+                del self._processes[process.run_id]
+                self._release(process.tag)
+            case _ if process.life.state in IN_TURN:
+                process.orders.put((effect, event))
+            case _:
+                process.todo, process.retry = (effect, event), -math.inf
+
+    def _work(self) -> None:
+        """Do what is to be done for processes that no turn uses, until the server closes."""
+        while order := self._next():
+            process, todo = order
+            answer = self._answer(process)
+            with self._changed:
+                if process.todo is todo:
+                    if answer is None and not self._is_closing:
+                        process.retry = self.clock() + RETRY_SECONDS
+                    else:
+                        process.todo = None
+                        self._take(process, answer or KeptCause.RUN_GOES_ON)
+                self._changed.notify_all()
+
+    def _answer(self, process: KeptProcess) -> KeptCause | None:
+        """Ask the store whether the run of a process waits, and fail it then; None: it must be asked again."""
+        try:
+            if not self.fail_waiting(process, fails_waiting(process.life.end or KeptCause.TOO_LATE, process.seconds)):
+                return KeptCause.RUN_GOES_ON
+        except sqlite3.Error:
+            log.exception("can't write to the store yet")
+            return None
+        except Exception:
+            log.exception("%s failed because of an error in turngate", process.run_id)
+        return KeptCause.RUN_TOLD  # also after an error of ours, since nobody else will free the slot
+
+    def _next(self) -> tuple[KeptProcess, Order] | None:
+        """Wait for the next order of this thread; None: the server closes, and there is none."""
+        with self._changed:
+            while True:
+                now, processes = self.clock(), list(self._processes.values())
+                for process in processes:
+                    if process.due <= now:
+                        process.due = math.inf
+                        self._take(process, KeptCause.TOO_LATE)
+                for process in processes:
+                    if process.todo and process.retry <= now:
+                        return process, process.todo
+                if self._is_closing:
+                    return None
+                times = [time for each in processes for time in (each.due, each.retry if each.todo else math.inf)]
+                first = min(times, default=math.inf)
+                self._changed.wait(None if math.isinf(first) else first - now)

@@ -13,7 +13,7 @@ from turngate.process import Noted, end_orphans
 from turngate_reference.data_dir import locked
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.continuation import with_session
-from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, failed
+from turngate_reference.server.orchestrator.decide import INTERRUPTED, UNANSWERABLE, Decision, failed
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
@@ -83,8 +83,7 @@ def watch_terminals(store: Store, records: Records, closing: threading.Event) ->
 def _lost(run: Summary) -> Decision | None:
     """Return why a waiting run can't be answered any more; None if its session id is present and can be passed on."""
     if not run.is_resumable:
-        detail = "the server stopped, and with it the waiting process"
-        return failed(RunErrorCode.INTERACTION_PROCESS_LOST, detail)
+        return UNANSWERABLE
     if run.session is None or unsafe(run.session.handle_value):
         detail = "after the restart: no valid session id was stored"
         return failed(RunErrorCode.SESSION_RESUME_FAILED, detail)

@@ -317,8 +317,8 @@ def ask_permission(store: Store, run: Run, interaction: Interaction, request_id:
         )
 
 
-def drop_permission(store: Store, run_id: str) -> None:
-    """Continue a run that waits for a permission: the engine has ended the turn without it."""
+def drop_permission(store: Store, run_id: str) -> bool:
+    """Continue a run that waits for a permission: the engine has ended the turn without it. False: it has ended."""
     with store.writing() as connection:
         run = runs.get(connection, run_id)
         pending = run.pending_interaction_id if run.state is State.WAITING_USER else None
@@ -331,6 +331,7 @@ def drop_permission(store: Store, run_id: str) -> None:
                 pending_interaction_id=None,
                 wait_deadline_at=None,
             )
+        return runs.get(connection, run_id).state is State.RUNNING
 
 
 def end_run(

@@ -23,6 +23,7 @@ from turngate_reference.server.orchestrator.headless import (
     text_events,
 )
 from turngate_reference.server.orchestrator.kept_processes import KeptProcesses
+from turngate_reference.server.orchestrator.kept_states import KeptCause
 from turngate_reference.server.orchestrator.kept_turn import KeptTurn
 from turngate_reference.server.orchestrator.profiles import Profiles, no_sticky_process
 from turngate_reference.server.orchestrator.run_files import Records, prepare_workspace
@@ -63,16 +64,15 @@ class TurnRunner(Struct, frozen=True):
                 lambda: self._turn(run, stop, outbox),
                 self.closing.wait,
                 lambda: self.kept.note(run_id),
-                lambda: self.kept.finish(run_id),
+                lambda: self.kept.end_wholly(run_id),
             )
-            is_free = self._settle_process(run_id)
+            self.observe(run.engine, result.outcome, result.seconds or 0.0)
+            has_process = self._leave_process(run_id)
         except BaseException:
-            self.kept.finish(run_id)
-            if process := self.kept.find(run_id):
-                self.kept.drop(process)
+            self.kept.tell(run_id, KeptCause.RUN_ENDED)
+            self.kept.end_wholly(run_id)
             raise
-        self.observe(run.engine, result.outcome, result.seconds or 0.0)
-        return is_free
+        return not has_process
 
     def _turn(self, run: Run, stop: Stop, outbox: Outbox) -> tuple[Decision, TurnResult]:
         """Run a turn to its end."""
@@ -144,20 +144,15 @@ class TurnRunner(Struct, frozen=True):
         """Return the reply that begins a turn."""
         return self._eventually(lambda: runs.last_answer(self.store, run.run_id, run.turn_index)) or ""
 
-    def _settle_process(self, run_id: str) -> bool:
-        """Keep the process of a turn for the next one, or end it if the run has ended; False if it holds the slot."""
-        process, run = self.kept.find(run_id), None
-        if process is None:
-            return True
+    def _leave_process(self, run_id: str) -> bool:
+        """Leave the process of a turn to the next one, or to its end; whether there is one, which holds the slot."""
+        if self.kept.find(run_id) is None:
+            return False
+        run = None
         with suppress(sqlite3.Error):
             run = runs.find(self.store, run_id)
-        if run is not None and run.state not in ENDED and self.kept.keep(process, run.session_timeout_sec):
-            return False
-        self.kept.finish(run_id)
-        is_settled = True
-        with suppress(sqlite3.Error):
-            is_settled = self._eventually(lambda: self.kept.is_settled(process))
-        return is_settled
+        self.kept.tell(run_id, KeptCause.RUN_ENDED if run is None or run.state in ENDED else KeptCause.RUN_WAITS)
+        return True
 
     def _unsafe(self, run: Run, engine: InstalledEngine, env: Mapping[str, str | None], *, kept: bool) -> str | None:
         """Return why the engine must not run a turn, or must not be kept after it; None if it may."""

@@ -1,7 +1,6 @@
 """A server on one data directory whose headless turns and sticky processes do what a test says."""
 
 import queue
-import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -19,8 +18,8 @@ from turngate_reference.server.orchestrator.commands import Admission, Commands
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, TurnResult
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.headless import HeadlessTurn
-from turngate_reference.server.orchestrator.kept_loss import KeptLosses
 from turngate_reference.server.orchestrator.kept_processes import KeptProcess, KeptProcesses
+from turngate_reference.server.orchestrator.kept_states import IN_TURN, Effect, KeptState
 from turngate_reference.server.orchestrator.kept_turn import KeptTurn
 from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.run_files import Records
@@ -113,7 +112,8 @@ class ModelledServer:
         self.dispatcher = Dispatcher(self.store, self.records, SLOTS)
         self.kept = KeptProcesses(
             self.host,  # type: ignore[arg-type]
-            KeptLosses(self.store, self.records),
+            self.store,
+            self.records,
             self.dispatcher.release,
             now,
         )
@@ -125,13 +125,11 @@ class ModelledServer:
 
     def settle(self) -> None:
         """Wait until all pending work is done."""
-        # actions that are due run after the one that woke the thread, and may queue more
-        for _ in range(3):
-            for process in list(self.kept._processes.values()):
-                self._settle_turn(process)
-            done = threading.Event()
-            self.kept._inbox.put("", done.set)
-            assert done.wait(PATIENCE)
+        for process in list(self.kept._processes.values()):
+            self._settle_turn(process)
+        with self.kept._changed:
+            self.kept._changed.notify_all()  # so that its thread looks at the clock
+            assert self.kept._changed.wait_for(self._is_idle, PATIENCE)
         (newest,) = self.store.read("SELECT coalesce(max(id), 0) id FROM events")
         after = int(newest["id"])
         if runs.counts(self.store)[State.QUEUED] and len(self.holding()) < SLOTS:
@@ -150,17 +148,21 @@ class ModelledServer:
             run = runs.find(self.store, process.run_id)
             assert run
             with kept._changed:
-                is_dropped = kept._processes.get(process.run_id) is not process
-                if is_dropped or (process.waits and run.state is not State.RUNNING):
+                state = process.life.state
+                if state is KeptState.SETTLED or (state not in IN_TURN and run.state is not State.RUNNING):
                     return
-                before = process.in_turn, process.events
-                if process.in_turn:
-                    process.events.put(AgentText(marker))
+                before = state, process.orders
+                if state in IN_TURN:
+                    process.orders.put((Effect.NOTE, AgentText(marker)))
                 assert kept._changed.wait_for(lambda: self._moved_on(process, marker, before), PATIENCE)  # noqa: B023
 
     def _moved_on(self, process: KeptProcess, marker: str, before: tuple[object, object]) -> bool:
-        is_dropped = self.kept._processes.get(process.run_id) is not process
-        return marker in self.turns.passed or is_dropped or (process.in_turn, process.events) != before
+        return marker in self.turns.passed or (process.life.state, process.orders) != before
+
+    def _is_idle(self) -> bool:
+        """Whether the thread of the kept processes has nothing to do."""
+        processes, now = list(self.kept._processes.values()), self.kept.clock()
+        return all(process.due > now and process.todo is None for process in processes)
 
     def holding(self) -> list[Run]:
         """List the runs that must hold a slot."""

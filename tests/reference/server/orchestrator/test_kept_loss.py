@@ -1,25 +1,23 @@
-"""Tests of whom a turn blames for the loss of its process; `test_transitions.py` covers losses between turns."""
+"""Tests of whom a turn blames for the end of its process, and what a run that waits is told."""
 
-import pytest
-
-from turngate_reference.server.orchestrator.kept_loss import loss_in_turn
+from tests.tables import each
+from turngate_reference.server.orchestrator.kept_loss import fails_turn, fails_waiting
+from turngate_reference.server.orchestrator.kept_states import KeptCause, KeptEvent
 from turngate_reference.server.transports.events import Lost
 
-DIED = Lost("it has exited")
-OURS = Lost("turngate failed", ours=True)
+LOST = "INTERACTION_PROCESS_LOST"
 
 
-@pytest.mark.parametrize(
-    "lost,first,later",
+@each(
+    "end, first, later, waiting",
     [
-        (DIED, "ENGINE_FAILED", "INTERACTION_PROCESS_LOST"),
-        (OURS, "ORCHESTRATOR_ERROR", "ORCHESTRATOR_ERROR"),
-        (None, "ORCHESTRATOR_RESTART_INTERRUPTED", "ORCHESTRATOR_RESTART_INTERRUPTED"),
+        (Lost("it has exited"), "ENGINE_FAILED", LOST, LOST),
+        (Lost("turngate failed", ours=True), "ORCHESTRATOR_ERROR", "ORCHESTRATOR_ERROR", LOST),
+        (KeptCause.END, "ORCHESTRATOR_RESTART_INTERRUPTED", "ORCHESTRATOR_RESTART_INTERRUPTED", LOST),
+        (KeptCause.TOO_LATE, "TURN_TIMEOUT", "TURN_TIMEOUT", "INTERACTION_WAIT_TIMEOUT"),
     ],
 )
-def test_the_code_says_who_is_to_blame(lost: Lost | None, first: str, later: str) -> None:
+def test_the_code_says_who_is_to_blame(end: KeptEvent, first: str, later: str, waiting: str) -> None:
     """Before the user was asked, it is the engine; afterwards, it is the loss, unless turngate caused that."""
-    for has_asked, code in ((False, first), (True, later)):
-        error = loss_in_turn(lost, has_asked=has_asked).error
-        assert error
-        assert error.code == code
+    decided = (fails_turn(end, has_asked=False), fails_turn(end, has_asked=True), fails_waiting(end, 60))
+    assert [decision.error and decision.error.code for decision in decided] == [first, later, waiting]

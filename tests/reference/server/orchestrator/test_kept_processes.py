@@ -1,21 +1,35 @@
-"""Tests of kept processes between turns: that each ends exactly once, and what their loss means."""
+"""Tests of what carries out the table of kept processes: deadlines, threads, a locked store, the end of a server."""
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from tests.patience import PATIENCE
 from tests.reference.server.orchestrator.modelled_server import ENGINE
-from tests.reference.server.orchestrator.test_run_inbox import settle
 from tests.reference.server.sticky_env import create, put_engine
 from tests.reference.server_env import ASK, ServerEnv
 from turngate.contract import load
 from turngate.model import Mode
-from turngate_reference.server.orchestrator.kept_processes import KeptProcess, KeptProcesses
+from turngate_reference.server.orchestrator.decide import Decision
+from turngate_reference.server.orchestrator.kept_processes import RETRY_SECONDS, KeptProcess, KeptProcesses
+from turngate_reference.server.orchestrator.kept_states import Effect, KeptCause, KeptState
+from turngate_reference.server.orchestrator.run_files import Records
+from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import ProcessNote
-from turngate_reference.server.transports.events import AgentText, Gone, Lost, Opened, OpenRequest, ProcessEvent
+from turngate_reference.server.transports.events import (
+    AgentText,
+    Gone,
+    Lost,
+    Opened,
+    OpenRequest,
+    ProcessEvent,
+    PromptSent,
+    TurnEnded,
+)
 
 REQUEST = OpenRequest(Path("codex"), load.contract("codex").at(), Path("/"), {}, Mode.INTERACTIVE, "tag", Path("/"))
 
@@ -33,10 +47,13 @@ class Host:
         self.listeners[run_id] = listener
         listener(Opened(int(run_id), 1.0, "session", ("app-server",)))
 
+    def prompt(self, run_id: str, _text: str) -> None:
+        """Pass a prompt on, which arrives."""
+        self.listeners[run_id](PromptSent())
+
     def end(self, run_id: str) -> None:
         """End a process."""
-        if run_id in self.listeners:
-            self.ended.append(run_id)
+        self.ended.append(run_id)
         if not self.slow:
             self.gone(run_id)
 
@@ -49,184 +66,138 @@ class Host:
         """End nothing more."""
 
 
-class Pool:
-    """Processes on a fake host, with a fake clock."""
+class Pool(KeptProcesses):
+    """Processes on a fake host, with a fake clock and no store; a run that is `replied` to waits no more."""
 
     def __init__(self) -> None:
-        self.now, self.host, self.forgotten = 0.0, Host(), list[str]()
-        self.replied, self.in_turn, self.released = set[str](), set[str](), list[str]()
-        self.kept = KeptProcesses(
-            self.host,  # type: ignore[arg-type]
-            self,  # type: ignore[arg-type]
+        self.now, self.fake, self.released = 0.0, Host(), list[str]()
+        self.replied, self.failed, self.locked = set[str](), dict[str, str](), threading.Event()
+        super().__init__(
+            self.fake,  # type: ignore[arg-type]
+            cast(Store, None),
+            cast(Records, None),
             self.released.append,
             lambda: self.now,
         )
 
-    def is_over(self, run_id: str, *_: object) -> bool:
-        """Whether a process must end after its time."""
-        return run_id not in self.replied
+    def fail_waiting(self, process: KeptProcess, decision: Decision) -> bool:
+        """Fail a run that waits."""
+        if self.locked.is_set():
+            raise sqlite3.OperationalError("database is locked")
+        if process.run_id in self.replied:
+            return False
+        assert decision.error
+        self.failed.setdefault(process.run_id, decision.error.code)
+        return True
 
-    def gone(self, run_id: str, *_: object) -> bool:
-        """Note that a process is gone; False if a turn has begun that will do so."""
-        self.forgotten.append(run_id)
-        return run_id not in self.in_turn
-
-    def open(self, run_id: str) -> KeptProcess:
-        """Start a process for a turn."""
-        return self.kept.open(run_id, ENGINE, REQUEST)
-
-    def keep(self, run_id: str, seconds: int = 60) -> bool:
-        """End a turn."""
-        process = self.kept.find(run_id)
-        assert process
-        return self.kept.keep(process, seconds)
-
-    def wait(self, *run_ids: str) -> None:
-        """Let runs keep a process, one after the other."""
+    def asks(self, *run_ids: str) -> None:
+        """Let the first turns of runs end with a question, one second after the other."""
         for run_id in run_ids:
             self.now += 1
-            self.open(run_id)
-            assert self.keep(run_id)
+            self.open(run_id, ENGINE, REQUEST, "go", 60)
+            self.fake.listeners[run_id](TurnEnded("?", None, "session", declined=False))
+            self.tell(run_id, KeptCause.RUN_WAITS)
+        self.settle()
+
+    def passes(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
         self.settle()
 
     def settle(self) -> None:
-        """Wait until all due actions are done."""
-        settle(self.kept._inbox)
+        """Wait until the thread has nothing to do now."""
+        with self._changed:
+            self._changed.notify_all()
+            assert self._changed.wait_for(self._is_idle, PATIENCE)
+
+    def _is_idle(self) -> bool:
+        later = [p.due > self.now and (p.todo is None or p.retry > self.now) for p in self._processes.values()]
+        return all(later)
 
 
 @pytest.fixture(name="pool")
 def _pool() -> Iterator[Pool]:
     pool = Pool()
     yield pool
-    pool.host.slow = False
-    pool.kept.close()
+    pool.fake.slow = False
+    pool.close()
 
 
-def test_it_ends_after_its_time(pool: Pool) -> None:
-    """Not before; the note about it is removed, and its slot is free."""
-    pool.wait("1")
-    pool.now += 59
-    pool.settle()
-    assert (pool.host.ended, pool.released) == ([], [])
-    pool.now += 1
-    pool.settle()
-    assert (pool.host.ended, pool.forgotten, pool.released) == (["1"], ["1"], ["tag"])
-    assert pool.kept.find("1") is None
+def test_a_wait_ends_after_its_time(pool: Pool) -> None:
+    """Not before, and not if a reply has come; then the run is told, and the slot is free."""
+    pool.asks("1", "2")
+    pool.replied.add("2")
+    pool.passes(58)
+    assert (pool.fake.ended, pool.released) == ([], [])
+    pool.passes(2)
+    assert (pool.fake.ended, pool.released) == (["1"], ["tag"])
+    assert pool.failed == {"1": "INTERACTION_WAIT_TIMEOUT"}
+    assert pool.find("1") is None
+    assert pool.begin_turn("1", "go on") is None
+    taken = pool.begin_turn("2", "go on")
+    assert taken
+    assert taken.orders.get(timeout=PATIENCE) == (Effect.NOTE, PromptSent())
+    assert taken.due == pool.now + 60
 
 
-def test_one_that_is_taken_for_a_turn_outlives_its_time(pool: Pool) -> None:
-    """After the turn it waits anew."""
-    pool.wait("1")
-    taken = pool.kept.take("1")
-    pool.now += 100
-    pool.settle()
-    assert pool.host.ended == []
-    pool.keep("1")
-    pool.settle()
-    assert pool.kept.take("1") is taken
-    assert pool.kept.take("2") is None
-
-
-def test_one_whose_run_has_a_reply_outlives_its_time(pool: Pool) -> None:
-    """The reply came in time, however long its turn then takes to begin."""
-    pool.wait("1", "2")
-    pool.replied.add("1")
-    pool.now += 60
-    pool.settle()
-    assert pool.host.ended == ["2"]
-    assert pool.kept.take("1")
-
-
-def test_a_process_that_is_being_ended_is_taken_when_it_is_gone(pool: Pool) -> None:
-    """The turn learns of the loss, and gets no other process."""
-    pool.host.slow = True
-    pool.wait("1")
-    pool.in_turn = {"1"}
-    pool.kept.end("1")
-    taken: list[KeptProcess | None] = []
-    turn = threading.Thread(target=lambda: taken.append(pool.kept.take("1")))
+def test_a_turn_begins_when_the_last_one_has_left(pool: Pool) -> None:
+    """A reply may come before; what the process says between turns belongs to neither."""
+    process = pool.open("1", ENGINE, REQUEST, "go", 60)
+    old = process.orders
+    pool.fake.listeners["1"](TurnEnded("?", None, "session", declined=False))
+    turn = threading.Thread(target=lambda: pool.begin_turn("1", "go on"))
     turn.start()
-    pool.settle()
-    assert taken == []
-    pool.host.gone("1")
+    pool.fake.listeners["1"](AgentText("late"))
+    pool.tell("1", KeptCause.RUN_WAITS)
     turn.join(PATIENCE)
-    (process,) = taken
-    assert process
-    assert process.events.get(timeout=PATIENCE) == Gone(0)
+    assert process.life.state is KeptState.WORKING
+    assert process.orders.get(timeout=PATIENCE) == (Effect.NOTE, PromptSent())
+    assert old.qsize() == 3
+    assert process.note == ProcessNote("tag", 1, 1.0, "session")
 
 
-def test_one_whose_run_has_ended_is_gone_before_its_slot_is_free(pool: Pool) -> None:
-    """`finish` returns when no process is left."""
-    process = pool.open("1")
-    pool.kept.finish("1")
-    assert (pool.host.ended, process.is_gone) == (["1"], True)
-    pool.kept.finish("1")
-    assert pool.host.ended == ["1"]
+def test_an_end_is_whole_when_the_process_is_gone(pool: Pool) -> None:
+    """Who must know waits for it, and a second end changes nothing."""
+    pool.open("1", ENGINE, REQUEST, "go", 60)
+    pool.end_wholly("1")
+    pool.end_wholly("1")
+    assert (pool.fake.ended, pool.note("1")) == (["1"], None)
 
 
-def test_nothing_is_left_when_the_server_closes() -> None:
-    """What waits is ended, and settled."""
+def test_nothing_waits_for_a_locked_store(pool: Pool) -> None:
+    """Turns and other processes go on while the end of a process can't be written, which is tried again."""
+    pool.asks("1", "2")
+    pool.locked.set()
+    pool.fake.listeners["1"](Lost("it has exited"))
+    pool.fake.gone("1")
+    pool.settle()
+    assert pool.begin_turn("2", "go on")
+    pool.end("2")
+    assert (pool.fake.ended, pool.released) == (["2"], [])
+    pool.locked.clear()
+    pool.passes(RETRY_SECONDS)
+    assert (pool.failed, pool.released) == ({"1": "INTERACTION_PROCESS_LOST"}, ["tag"])
+
+
+def test_an_error_of_ours_frees_the_slot(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread goes on with the next process."""
+    pool.asks("1", "2")
+    monkeypatch.setattr(pool, "fail_waiting", lambda *_: 1 / 0)
+    for run_id in ("1", "2"):
+        pool.end(run_id)
+    pool.settle()
+    assert pool.released == ["tag", "tag"]
+
+
+@pytest.mark.parametrize("is_locked", [False, True])
+def test_nothing_is_left_when_the_server_closes(*, is_locked: bool) -> None:
+    """What waits is ended, and settled if the store can be written."""
     pool = Pool()
-    pool.wait("1", "2")
-    pool.kept.close()
-    assert (pool.host.ended, pool.forgotten) == (["1", "2"], ["1", "2"])
-
-
-def test_nothing_waits_for_a_locked_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turns, other processes and the end of the server go on while the end of a process can't be written."""
-    pool, unlocked = Pool(), threading.Event()
-    tried = threading.Event()
-
-    def locked(*_: object) -> bool:
-        tried.set()
-        return unlocked.wait(PATIENCE)
-
-    monkeypatch.setattr(pool, "gone", locked)
-    pool.wait("1", "2", "3")
-    pool.kept.end("1")
-    assert tried.wait(PATIENCE)
-    pool.kept.finish("2")
-    assert pool.kept.take("1")
-    pool.kept.end_all()
-    assert (pool.host.ended, pool.kept.note("3")) == (["1", "2", "3"], None)
-    unlocked.set()
-    pool.kept.close()
-
-
-def test_no_process_waits_once_the_server_is_closing() -> None:
-    """A turn that ends then must end its process; one that runs is not disturbed."""
-    pool = Pool()
-    process = pool.open("1")
-    pool.kept.end_all()
-    assert pool.host.ended == []
-    assert not pool.keep("1")
-    pool.kept.close()
-    assert (pool.host.ended, process.is_gone) == (["1"], True)
-
-
-def test_one_that_is_unwanted_ends_after_its_turn(pool: Pool) -> None:
-    """Its turn goes on, but it doesn't wait for another one."""
-    pool.open("1")
-    pool.kept.end("1")
-    assert pool.host.ended == []
-    assert not pool.keep("1")
-
-
-def test_the_slot_of_a_lost_process_is_freed_unless_a_turn_needs_it(pool: Pool) -> None:
-    """A reply that came first has begun a turn, which takes the process, learns of the loss and frees the slot."""
-    for run_id, is_settled in (("1", True), ("2", False)):
-        pool.open(run_id)
-        pool.keep(run_id)
-        pool.in_turn = set() if is_settled else {run_id}
-        lost = Lost("it has exited")
-        pool.host.listeners[run_id](lost)
-        pool.host.gone(run_id)
-        pool.settle()
-        assert pool.released == (["tag"] if is_settled else [])
-        taken = pool.kept.take(run_id)
-        assert (taken is None) == is_settled
-        assert taken is None or [taken.events.get(timeout=PATIENCE) for _ in range(2)] == [lost, Gone(0)]
-        pool.released.clear()
+    pool.asks("1", "2")
+    if is_locked:
+        pool.locked.set()
+    pool.close()
+    assert (pool.fake.ended, len(pool.failed)) == (["1", "2"], 0 if is_locked else 2)
 
 
 def test_a_server_ends_waiting_processes_before_it_waits_for_turns(closed_server_env: ServerEnv) -> None:
@@ -251,22 +222,8 @@ def test_a_process_that_can_not_be_opened_is_none(pool: Pool) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    pool.host.open = fail  # type: ignore[method-assign, assignment]
+    pool.fake.open = fail  # type: ignore[method-assign, assignment]
     with pytest.raises(RuntimeError):
-        pool.open("1")
-    pool.kept.finish("1")
-    assert pool.kept.find("1") is None
-
-
-def test_what_it_says_while_it_waits_belongs_to_no_turn(pool: Pool) -> None:
-    """The next turn begins with the next event."""
-    pool.wait("1")
-    pool.host.listeners["1"](AgentText("late"))
-    taken = pool.kept.take("1")
-    assert taken
-    pool.host.listeners["1"](AgentText("hello"))
-    assert taken.events.get(timeout=PATIENCE) == AgentText("hello")
-    pool.keep("1")
-    pool.host.listeners["1"](AgentText("late"))
-    assert taken.events.empty()
-    assert taken.note == ProcessNote("tag", 1, 1.0, "session")
+        pool.open("1", ENGINE, REQUEST, "go", 60)
+    pool.end_wholly("1")
+    assert pool.find("1") is None

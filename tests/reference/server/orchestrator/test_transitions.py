@@ -327,25 +327,6 @@ Interleavings.TestCase.settings = settings(
 TestInterleavings = Interleavings.TestCase
 
 
-def test_deadlines_that_are_void_are_not_kept(tmp_path: Path) -> None:
-    """A run that asks a hundred times leaves one deadline, and none after it has ended."""
-    world = ModelledServer(tmp_path, lambda: 0.0)
-    request = {"engine": "codex", "prompt": "p", "execution_mode": "interactive", "interactive_profile": NEEDS_PROCESS}
-    run_id = created(world, request | {"session_timeout_sec": TIMEOUT}).run_id
-    for number in range(50):
-        world.settle()
-        world.host.listeners[run_id](PermissionAsked(str(number), "write?", ("accept", "decline"), {}))
-        world.settle()
-        (run,) = runs.in_state(world.store, State.WAITING_USER)
-        replied(world, run_id, {"interaction_id": run.pending_interaction_id, "response": "accept"})
-    world.settle()
-    assert len(world.kept._inbox._due.queue) == 1
-    world.commands.cancel(run_id)
-    world.settle()
-    assert world.kept._inbox._due.empty()
-    world.close()
-
-
 def test_a_run_that_is_being_canceled_asks_no_more(tmp_path: Path) -> None:
     """A request for permission that comes after the cancel does not make the run wait."""
     world = ModelledServer(tmp_path, lambda: 0.0)

@@ -1,6 +1,5 @@
 """Tests of sticky runs: one process for all turns, its deadline, its death, and its permission requests."""
 
-import contextlib
 import json
 import os
 import signal
@@ -144,19 +143,6 @@ def test_a_wait_has_a_deadline(server_env: ServerEnv) -> None:
         server_env.reply(run_id, question)
     assert slots_are_free(server_env)
     assert not process.is_running()
-
-
-def test_a_reply_and_a_deadline_have_one_outcome(server_env: ServerEnv) -> None:
-    """The store decides which comes first, and the reply is answered accordingly."""
-    for moved in range(1, 6):
-        run_id = create(server_env, f"say {ASK}", session_timeout_sec=1000)
-        question = server_env.question(run_id)
-        move_deadlines(server_env, moved * 1000)
-        with contextlib.suppress(ApiError):
-            server_env.reply(run_id, question, f"do: say {final(x=1)}")
-        taken = server_env.run(run_id).turn_index == 2
-        run = server_env.wait(run_id, State.SUCCEEDED if taken else State.FAILED)
-        assert taken or (run.error and run.error.code) == "INTERACTION_WAIT_TIMEOUT"
 
 
 @pytest.mark.parametrize("number", first_quick([signal.SIGKILL, signal.SIGTERM]))
