@@ -51,6 +51,7 @@ SHOWN = frozenset(
 NOT_SHOWN = frozenset(
     {
         ("interactive.settings-cannot-widen", "own-tool"),
+        ("model.takes-effect", "model"),
         ("network.loopback-only", "package-registry"),
         ("question.is-told", "hang"),
         ("process.clean-exit", "left-running"),
