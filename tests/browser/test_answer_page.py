@@ -17,7 +17,18 @@ from turngate_reference.server.store.events import TextEvent, TurnStartEvent, ad
 
 STATUS = "document.getElementById('status').textContent"
 TEXT = "document.querySelector('textarea')"
+NEWS = "document.getElementById('news').innerText"
+FOCUSED = "document.activeElement.id.startsWith('question-') && document.activeElement.innerText"
+IN_VIEW = "(box => box.top >= 0 && box.bottom <= innerHeight)(document.activeElement.getBoundingClientRect())"
 DONE = json.dumps({"outcome": "final", "final_data": {"colour": "red"}})
+LONG = "Paint the front door in the colour of the neighbours' fence, and the frame in white, but ask before you begin. "
+MARKDOWN = """Is **this** right?
+
+```python
+colour = "<b>"
+```
+
+- `red` <img src=x onerror="window.hacked = 1"> [a](javascript:window.hacked=1) ![b](http://evil.example/x.png)"""
 QUESTIONS = {
     "risk_ack": asking("risk_ack", "Delete build/?", context={"command": "rm -rf build"}),
     "confirm": asking("confirm", "Shall I paint the frame?"),
@@ -211,7 +222,7 @@ def test_a_failed_run_is_continued_and_tried_again(tab: Browser, tmp_path: Path)
         server.follow(run_id, "failed")
         tab.open(f"{server.url}/runs/{run_id}", PHONE)
         said = tab.ask("document.querySelector('#talk').innerText")
-        assert said.index("All painted!") < said.index("The run failed.") < said.index("ENVELOPE_INVALID")
+        assert said.index("All painted!") < said.index("The run failed:") < said.index("ENVELOPE_INVALID")
         assert violations(tab) == []
         tab.click(".next textarea")
         tab.type("Ask me first.")
@@ -252,3 +263,132 @@ def test_a_run_with_200_turns_loads_in_pages(tab: Browser, tmp_path: Path) -> No
         tab.until(f"{STATUS} === 'Live'")
         tab.follow(".older a[href$='turn=200']")
         assert tab.ask(marks)[-1] == "Turn 200"
+
+
+@pytest.mark.parametrize("place", ["/", "/runs/{}"])
+def test_a_question_is_shown_as_markdown(tab: Browser, tmp_path: Path, place: str) -> None:
+    """Emphasis, code and lists are shown as such, open and closed, and nothing that the agent wrote does anything."""
+    with page_server(tmp_path / "data", scripted_codex(tmp_path), "--no-token") as server:
+        run_id = ask(server, tmp_path, asking("confirm", MARKDOWN), DONE)
+        tab.open(server.url + place.format(run_id))
+        for question in (".ask", ".ask-closed"):
+            shown = [f"{question} {part}" for part in ("strong", "pre code", "li code")]
+            assert [tab.ask(f"document.querySelector('{part}').innerText.trim()") for part in shown] == [
+                "this",
+                'colour = "<b>"',
+                "red",
+            ]
+            links = f"[...document.querySelectorAll('{question} a')].map(link => link.href)"
+            assert tab.ask(links) == ["http://evil.example/x.png"]
+            assert tab.ask("window.hacked === undefined && document.querySelectorAll('main img').length === 0")
+            assert violations(tab) == []
+            assert tab.complaints() == []
+            assert all(url.startswith(server.url) for url in tab.requested())
+            if question == ".ask":
+                tab.follow(".options button")
+                server.follow(run_id, "succeeded")
+                tab.open(f"{server.url}/runs/{run_id}")
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_a_waiting_run_opens_at_its_question(
+    tab: Browser,
+    tmp_path: Path,
+    script: bool,  # noqa: FBT001
+) -> None:
+    """Below a long task, the list of runs leads to the question, which has the focus; titles are cut after a word."""
+    with page_server(
+        tmp_path / "data", scripted_codex(tmp_path, d.codex(QUESTIONS["confirm"])), "--no-token"
+    ) as server:
+        run_id = server.create(engine="codex", prompt=LONG + "\n\n" + 40 * LONG, execution_mode="interactive")
+        server.follow(run_id, "waiting_user")
+        tab.open(f"{server.url}/runs", PHONE, script=script)
+        tab.follow(".runs th a")
+        assert tab.ask("document.title") == f"{LONG[:77]} …, waiting for you · turngate"
+        assert tab.ask("document.querySelector('article .options').getBoundingClientRect().top < innerHeight")
+        if script:
+            tab.open(f"{server.url}/runs/{run_id}", PHONE)
+            tab.until(f"{FOCUSED} && {IN_VIEW}")
+            tab.press("Tab")
+            assert tab.ask("document.activeElement.innerText") == "yes"
+
+
+@pytest.mark.parametrize("place", ["/", "/runs/{}"])
+def test_a_new_question_is_announced(tab: Browser, tmp_path: Path, place: str) -> None:
+    """A live region says the next question, and each that follows, even if it is the same; the focus stays."""
+    with page_server(tmp_path / "data", scripted_codex(tmp_path), "--no-token") as server:
+        run_id = ask(server, tmp_path, QUESTIONS["confirm"], *[QUESTIONS["open_text"]] * 2)
+        tab.open(server.url + place.format(run_id))
+        tab.until(f"{STATUS} === 'Live'")
+        assert tab.ask(f"document.getElementById('news').role + {NEWS}") == "status"
+        tab.ask("document.querySelector('nav a').focus(); window.said = 0")
+        tab.ask(
+            "new MutationObserver(() => { said += 1; }).observe(document.getElementById('news'), {childList: true})"
+        )
+        for number in (1, 2):
+            question = server.call(f"/v1/runs/{run_id}/interaction")["pending"]["interaction_id"]
+            reply = {"interaction_id": question, "response": "yes"}
+            server.call(f"/v1/runs/{run_id}/interaction/reply", reply)
+            tab.until(f"said === {number} && {NEWS}.trim() === 'codex asks: What should the note say?'")
+        assert tab.ask("document.activeElement.matches('nav a')")
+        assert violations(tab) == []
+
+
+@pytest.mark.parametrize("place", ["/", "/runs/{}"])
+def test_after_a_reply_the_next_question_has_the_focus(tab: Browser, tmp_path: Path, place: str) -> None:
+    """It gets it as soon as it comes, so that a keyboard alone answers one question after the other."""
+    with page_server(tmp_path / "data", scripted_codex(tmp_path), "--no-token") as server:
+        run_id = ask(server, tmp_path, *[QUESTIONS["confirm"]] * 2, QUESTIONS["open_text"], DONE)
+        tab.open(server.url + place.format(run_id))
+        for _ in range(2):
+            tab.ask("document.querySelector('.options button').focus()")
+            asked = tab.ask("document.querySelector('article[tabindex]').id")
+            tab.enter()
+            tab.until(f"{FOCUSED} && document.activeElement.id !== '{asked}'")
+        assert "What should the note say?" in tab.ask(FOCUSED)
+
+
+def test_after_each_end_one_more_thing_can_be_said(tab: Browser, tmp_path: Path) -> None:
+    """A run that succeeded goes on, is canceled, and goes on again, in one session."""
+    with page_server(tmp_path / "data", scripted_codex(tmp_path), "--no-token") as server:
+        run_id = ask(server, tmp_path, QUESTIONS["confirm"], DONE, QUESTIONS["confirm"], DONE)
+        tab.open(f"{server.url}/runs/{run_id}")
+        tab.follow(".options button")
+        for end, said in (("succeeded", "Now the frame."), ("canceled", "Go on after all.")):
+            server.follow(run_id, end)
+            tab.open(f"{server.url}/runs/{run_id}", PHONE)
+            assert violations(tab) == []
+            tab.click(".next textarea")
+            tab.type(said)
+            tab.follow(".next button.main")
+            if end == "succeeded":
+                tab.until("document.querySelector('.options.confirm')")
+                server.call(f"/v1/runs/{run_id}/cancel", {})
+        tab.until("document.querySelector('#result')")
+        said = tab.ask("document.querySelector('#talk').innerText")
+        assert said.index("Now the frame.") < said.index("Go on after all.") < said.rindex("Result")
+
+
+def test_a_later_turn_that_failed_is_sent_once_more(tab: Browser, tmp_path: Path) -> None:
+    """The page says what the engine said, no more than that, and its one button sends the last message again."""
+    with page_server(tmp_path / "data", scripted_codex(tmp_path), "--no-token") as server:
+        failing: d.Play = [["stderr", "Error: the model is overloaded\n"], ["exit", 1]]
+        scripted_codex(tmp_path, d.codex(QUESTIONS["confirm"]), failing, d.codex(DONE))
+        sessions = tmp_path / "home" / ".codex" / "sessions" / "2026" / "01" / "01"
+        sessions.mkdir(parents=True)
+        (sessions / f"rollout-2026-01-01T00-00-00-{d.SESSION}.jsonl").touch()
+        run_id = server.create(engine="codex", prompt="Paint the door.", execution_mode="interactive")
+        server.follow(run_id, "waiting_user")
+        tab.open(f"{server.url}/runs/{run_id}", PHONE)
+        tab.follow(".options button")
+        server.follow(run_id, "failed")
+        tab.open(f"{server.url}/runs/{run_id}", PHONE)
+        said = tab.ask("document.querySelector('#failure').innerText")
+        assert said.startswith("Turn 2 failed: the engine exited with 1; stderr: Error: the model is overloaded")
+        assert "The session is intact" in said
+        assert "doesn't exist" not in said
+        assert tab.ask("[...document.querySelectorAll('.next button')].map(e => e.innerText)") == ["Continue"]
+        assert violations(tab) == []
+        tab.follow(".next button")
+        tab.until("document.querySelector('#result')")
+        assert tab.ask("[...document.querySelectorAll('.said.you .plain')].map(e => e.innerText)") == ["yes", "yes"]

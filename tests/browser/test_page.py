@@ -187,7 +187,7 @@ def test_on_a_phone_the_matrix_alone_scrolls_sideways(opened: Opened, make: Call
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_the_table_of_tool_access_has_lines_one_can_read(opened: Opened, size: tuple[int, int]) -> None:
-    """The table scrolls instead of breaking words, and links to its release."""
+    """No word is broken, not on a phone either, where each row is stacked; a row links to its release."""
     report = samples.plain(samples.mixed())
     ways = {"interactive": "denied", "auto": "executed"}
     report["releases"][0]["tool_access"] = {
@@ -198,7 +198,9 @@ def test_the_table_of_tool_access_has_lines_one_can_read(opened: Opened, size: t
         for mode, outcome in ways.items()
     }
     tab = opened(samples.read(report), size)
-    assert tab.ask("Math.max(...[...document.querySelectorAll('.tool-access tr')].map(e => e.clientHeight))") < 60
+    assert (
+        tab.ask("Math.max(...[...document.querySelectorAll('.tool-access :is(th, td)')].map(e => e.clientHeight))") < 60
+    )
     tab.click(".tool-access a")
     assert tab.ask(OPEN).startswith("Close\n\nbroken")
     assert "shell" in tab.ask(OPEN)
@@ -309,6 +311,25 @@ def test_a_phone_shows_differences_whole(opened: Opened) -> None:
     assert "why it matters" in tab.ask(
         "getComputedStyle(document.querySelector('.differences td:last-child'), '::before').content"
     ) + tab.ask("document.querySelector('.differences td:last-child').dataset.label")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        views.green_by_baseline,
+        views.green_with_changes,
+        views.unanswered,
+        lambda: samples.of(samples.whole(views.fails(), verdict="broken")),
+        orchestrator,
+    ],
+)
+def test_a_phone_shows_verdicts_and_both_releases_whole(opened: Opened, make: Callable[[], GateReport]) -> None:
+    """No table scrolls, and nothing in a cell is cut."""
+    tab = opened(make(), PHONE)
+    cells = "[...document.querySelectorAll('.cell, .releases span')]"
+    is_cut = "e => e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight"
+    assert tab.ask(f"{cells}.filter({is_cut}).map(e => e.innerText)") == []
+    assert tab.ask("[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length") == 0
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])

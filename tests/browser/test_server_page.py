@@ -12,6 +12,7 @@ from tests.browser.axe import violations
 from tests.browser.chromium import DESKTOP, PHONE, Browser
 from tests.browser.server import PageServer, page_server, simulated
 from tests.patience import PATIENCE
+from turngate import engine_names
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 
@@ -236,6 +237,15 @@ def test_the_printed_address_logs_in_once(tab: Browser, tmp_path: Path) -> None:
         tab.open(address)
         assert tab.ask("location.pathname") == "/login"
         assert "used before" in tab.ask("document.querySelector('[role=alert]').innerText")
+
+
+def test_every_engine_is_listed(tab: Browser, server: PageServer) -> None:
+    """Installed engines come first, the others can't be chosen, and one of the first is."""
+    tab.open(f"{server.url}/new")
+    offered = tab.ask("[...document.querySelector('[name=engine]').options].map(e => [e.value, e.disabled])")
+    assert [name for name, is_missing in offered[:2] if not is_missing] == ["codex", "gemini"]
+    assert sorted(offered[2:]) == [[name, True] for name in engine_names() if name not in ("codex", "gemini")]
+    assert tab.ask("document.querySelector('[name=engine]').value") == "codex"
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])

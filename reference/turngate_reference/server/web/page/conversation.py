@@ -149,10 +149,10 @@ def without_envelope(text: str) -> str:
     return stripped
 
 
-def heading(prompt: str) -> str:
-    """Return the first line of a task, cut after a word."""
-    line = prompt.strip().partition("\n")[0].strip()
-    return line if len(line) <= MAX_HEADING else f"{line[:MAX_HEADING].rpartition(' ')[0] or line[:MAX_HEADING]} …"
+def heading(text: str, limit: int = MAX_HEADING) -> str:
+    """Return the first line of a task or a question, of at most `limit` characters, cut after a word."""
+    line = text.strip().partition("\n")[0].strip()
+    return line if len(line) <= limit else f"{line[:limit].rpartition(' ')[0] or line[:limit]} …"
 
 
 def below_heading(prompt: str) -> str:

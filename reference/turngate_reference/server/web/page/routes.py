@@ -62,7 +62,7 @@ _FILTERS = {
     "below_heading": conversation.below_heading,
     "markdown": markdown.as_html,
     "label": lambda state: State(state).label,
-    "why": lambda code: openapi.run_errors()[code],
+    "why": lambda code: openapi.run_errors()[code].replace("`", ""),
 }
 
 
@@ -168,7 +168,8 @@ class Pages(Struct, frozen=True):
         view = content.run_view(self.core.store, run, turn, before)
         live = None if view.is_over else url_for(".live", after=after, run=run_id)
         refused, unsent = self.core.commands.no_continue(run), runs.unsent_reply(self.core.store, run_id)
-        return self._render("run.html", view=view, refused=refused, unsent=unsent, live=live)
+        said = unsent.response if unsent else runs.last_answer(self.core.store, run_id, run.turn_index) or ""
+        return self._render("run.html", view=view, refused=refused, unsent=unsent, said=said, live=live)
 
     def file(self, run_id: str) -> str:
         """Show a file that a run changed."""
@@ -188,7 +189,7 @@ class Pages(Struct, frozen=True):
         self.core.commands.reply(run_id, ReplyRequest.of(body), idempotency_key(request.form, body))
         if request.form.get("back") == "inbox":
             return redirect(url_for(".inbox", sent=run.handle), 303)
-        return redirect(url_for(".run", run_id=run_id), 303)
+        return redirect(url_for(".run", run_id=run_id, sent=1), 303)
 
     def again(self, run_id: str) -> AnyResponse:
         """Start a new run with the same input as another one."""
@@ -202,7 +203,7 @@ class Pages(Struct, frozen=True):
         body = {"message": dict(_texts(request.form)).get("text", "")}
         openapi.check("#/components/schemas/ContinueRun", body)
         self.core.commands.continue_run(run_id, ContinueRequest.of(body), idempotency_key(request.form, body))
-        return redirect(url_for(".run", run_id=run_id), 303)
+        return redirect(url_for(".run", run_id=run_id, sent=1), 303)
 
     def cancel(self, run_id: str) -> AnyResponse:
         """Cancel a run."""

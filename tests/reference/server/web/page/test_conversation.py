@@ -114,6 +114,7 @@ def test_an_unanswered_question_stays(server_env: ServerEnv) -> None:
 def test_a_task_has_a_heading(prompt: str, head: str, rest: str) -> None:
     """It is the first line; what that leaves out comes below it."""
     assert (heading(prompt), below_heading(prompt)) == (head, rest)
+    assert len(heading(prompt, 10)) <= 12
 
 
 def test_pieces_of_a_text_are_joined(server_env: ServerEnv) -> None:

@@ -56,7 +56,7 @@ def test_a_double_click_is_one_reply(env: ServerEnv, surfer: Surfer) -> None:
     form = surfer.hidden(f"/runs/{run_id}")
     for _ in range(2):
         answer = surfer.send(f"/runs/{run_id}/reply", form=form, option="0")
-        assert (answer.status_code, answer.headers["Location"]) == (303, f"/runs/{run_id}")
+        assert (answer.status_code, answer.headers["Location"]) == (303, f"/runs/{run_id}?sent=1")
     env.wait(run_id, State.SUCCEEDED)
     assert len(env.cli_env.calls()) == 2
 
@@ -152,6 +152,21 @@ def test_a_risk_is_accepted_in_two_steps(env: ServerEnv, surfer: Surfer) -> None
     assert runs.last_answer(env.server.store, run_id, 2) == "I accept the risk"
 
 
+def test_a_request_for_approval_is_shown_as_it_is(env: ServerEnv, surfer: Surfer) -> None:
+    """Markdown could hide a part of a command, so only a question of the agent is formatted."""
+    asked = json.loads(ASK)
+    command = "rm *a* [b](http://c)"
+    asked["interaction"] |= {"kind": "risk_ack", "prompt": command, "context": {"command": command}}
+    env.cli_env.engine("codex", d.codex(json.dumps(asked)))
+    run_id, _ = env.ask()
+    assert surfer.open(f"/runs/{run_id}").text.count("<em>a</em>") == 2
+    with env.server.store.writing() as connection:
+        connection.execute("UPDATE interactions SET request_id = '1'")
+    page = surfer.open(f"/runs/{run_id}").text
+    assert "<em>" not in page
+    assert page.partition("Details")[0].count(f">{command}<") == 2
+
+
 def test_a_waiting_run_is_canceled(env: ServerEnv, surfer: Surfer) -> None:
     """The page of a run has a cancel button until the run has ended."""
     run_id, _ = env.ask()
@@ -219,7 +234,7 @@ def test_a_failed_run_says_why(env: ServerEnv, surfer: Surfer) -> None:
     first = env.create(execution_mode="interactive")
     env.failed(first)
     shown = surfer.text(f"/runs/{first}").partition("Details")[0]
-    assert shown.index("All done, I think.") < shown.index("The run failed.") < shown.index("ENVELOPE_INVALID")
+    assert shown.index("All done, I think.") < shown.index("The run failed:") < shown.index("ENVELOPE_INVALID")
     second = env.create()
     env.failed(second)
     assert "out of paint" in surfer.text(f"/runs/{second}").partition("Details")[0]

@@ -3,6 +3,7 @@
 (() => {
   const POLL = 5000, status = document.getElementById("status");
   const address = document.body.dataset.live;
+  const isSent = new URLSearchParams(location.search).has("sent");
   let stream = null, unlock = null, told = new Set(), poll = 0, reading = false, again = false;
 
   function tell(text) {
@@ -37,9 +38,10 @@
     tellAnswer(part, note).catch(() => {});
   }
 
-  // Parts are known by their id. Those whose version is the same stay as they are.
+  // Parts are known by their id. Those whose version is the same stay as they are. Returns what is said of new ones.
   function update(list, next) {
     const old = new Map([...list.children].map(part => [part.id, part]));
+    const news = [];
     let place = null;
     for (const part of [...next.children]) {
       const known = old.get(part.id);
@@ -50,24 +52,45 @@
         if (known.matches("details")) kept.open = known.open;
         known.replaceWith(kept);
       }
-      else if (!known) place ? place.after(kept) : list.prepend(kept);
+      else if (!known) {
+        place ? place.after(kept) : list.prepend(kept);
+        if (kept.dataset.news) news.push(kept.dataset.news);
+      }
       place = kept;
     }
     for (const part of old.values()) part.matches("article") && isInUse(part) ? close(part) : part.remove();
+    return news;
+  }
+
+  // A screen reader says each new line, even if it is the same as before.
+  function say(lines) {
+    const said = lines.map(line => Object.assign(document.createElement("p"), {textContent: line}));
+    if (said.length) document.getElementById("news")?.replaceChildren(...said);
+  }
+
+  // The first open question gets the focus, unless something else has it.
+  function goToQuestion() {
+    const question = document.querySelector("article[tabindex]:not(.closed)");
+    if (!question || document.activeElement !== document.body) return;
+    question.focus({preventScroll: true});
+    question.scrollIntoView({block: "nearest"});
   }
 
   function show(next) {
     document.title = next.title;
+    const news = [];
     for (const list of document.querySelectorAll("[data-list]")) {
       const fresh = next.getElementById(list.id);
-      if (fresh) update(list, fresh);
+      if (fresh) news.push(...update(list, fresh));
     }
+    say(news);
     for (const id of ["headline", "waiting"]) {
       const here = document.getElementById(id), there = next.getElementById(id);
       if (here && there && here.dataset.version !== there.dataset.version) here.replaceWith(document.adoptNode(there));
     }
     restoreDrafts();
     localTimes();
+    if (isSent) goToQuestion();
   }
 
   async function read() {
@@ -202,7 +225,7 @@
   localTimes();
   restoreDrafts();
   showNotify();
-  if (new URLSearchParams(location.search).has("sent")) document.querySelector("article.card")?.focus();
+  if (isSent || location.search === "" && document.querySelector(".open-question")) goToQuestion();
   setInterval(localTimes, 30000);
   follow();
 })();
