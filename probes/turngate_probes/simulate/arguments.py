@@ -383,11 +383,11 @@ def query(contract: EngineContract, argv: Sequence[str]) -> QueryCommand | None:
         reader.read(before)
     known = {*syntax.commands, *syntax.queries}
     words = [token for token in before if token.startswith("-") and token in known]
-    words = words or ([] if reader.line.commands else reader.line.words)
+    words = words or [*reader.line.commands, *reader.line.words]
     for end in range(len(words), 0, -1):
-        if (answer := syntax.queries.get(" ".join(words[:end]))) is not None:
-            return QueryCommand(" ".join(words[:end]), answer)
-    return QueryCommand(words[0], None) if words and words[0] in syntax.commands else None
+        if (name := " ".join(words[:end])) in known:
+            return QueryCommand(name, syntax.queries.get(name))
+    return None
 
 
 def asks_for_help(contract: EngineContract, argv: Sequence[str]) -> bool:

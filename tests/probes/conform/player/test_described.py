@@ -32,6 +32,8 @@ START = ("exec", "--json", "--skip-git-repo-check")
         (("doctor",), "unknown", None, None, ()),
         (("exec", "resume", "-h"), "query", None, None, ()),
         (("help", "exec"), "query", None, None, ()),
+        (("-V",), "query", None, None, ()),
+        (("exec", "review", "--uncommitted"), "unknown", None, None, ()),
         ((*START, "--", "login status"), "turn", None, "login status", ()),
     ],
 )
