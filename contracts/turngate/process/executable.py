@@ -166,6 +166,21 @@ def is_simulated(executable: Path) -> bool:
     return MARKER in start.splitlines()
 
 
+def missing_interpreter(executable: Path) -> str | None:
+    """Return the program that the `#!` line of a script names if it is not here; None if nothing is missing."""
+    try:
+        with executable.open("rb") as file:
+            first = file.readline(_LONGEST_START)
+    except OSError:
+        return None
+    words = os.fsdecode(first[2:]).split() if first.startswith(b"#!") else []
+    if words[1:] and Path(words[0]).name == "env":
+        # such as `env -S NAME=value node --option`
+        named = next((word for word in words[1:] if not word.startswith("-") and "=" not in word), None)
+        return named if named and not on_path(named) else None
+    return words[0] if words and not Path(words[0]).exists() else None
+
+
 def fingerprint(executable: Path) -> dict[str, str]:
     """Fingerprint the executable by its content, and its packages by names, sizes and times of files.
 

@@ -30,7 +30,10 @@ def init(names: tuple[str, ...], *, yes: bool) -> int:
     from turngate_probes.releases.target import parse_target
 
     folder = Path.cwd()
-    chosen = [parse_target(name).engine for name in names] or engines_of(folder)
+    targets = [parse_target(name) for name in names]
+    if versions := [target for target in targets if target.version or target.path]:
+        raise UsageError(f"{versions[0]} is a release", f"name the engine alone: turngate init {versions[0].engine}")
+    chosen = [target.engine for target in targets] or engines_of(folder)
     if not chosen:
         raise UsageError("no file here pins an engine, and none is on PATH", "name one: turngate init codex")
     files = list(first_files(folder, list(dict.fromkeys(chosen)), source_of_turngate()))

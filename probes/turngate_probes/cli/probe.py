@@ -264,13 +264,17 @@ def _available(console: "Console", *, pinned: bool) -> "tuple[list[Target], tupl
     """Return the engines that are installed, or the pinned ones, and print and return the others."""
     from turngate import engine_names
     from turngate_probes.journal.events import SkippedEngine
-    from turngate_probes.releases.source import not_installed, not_pinned
+    from turngate_probes.releases.source import ABSENT, not_installed, not_pinned
     from turngate_probes.releases.target import Target
 
     obstacles = {engine: (not_pinned if pinned else not_installed)(engine) for engine in engine_names()}
     skipped = tuple(SkippedEngine(engine, why) for engine, why in obstacles.items() if why)
+    absent = [left_out.engine for left_out in skipped if left_out.why.endswith(ABSENT)]
+    if absent:
+        console.print(f"not on PATH, so skipped: {', '.join(absent)}", soft_wrap=True)
     for left_out in skipped:
-        console.print(f"skipped {left_out.engine}: {left_out.why}", soft_wrap=True)
+        if left_out.engine not in absent:
+            console.print(f"skipped {left_out.engine}: {left_out.why}", soft_wrap=True)
     return [Target(engine) for engine, why in obstacles.items() if not why], skipped
 
 

@@ -3,6 +3,7 @@
 Options are checked before anything runs. Help pages import this, so it imports little.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -104,6 +105,7 @@ def output_options(*suffixes: str) -> Callable[[Callable[..., Any]], Callable[..
         for path in paths:
             if path.suffix.lower() not in suffixes:
                 raise click.BadParameter(f"{str(path)!r} has an unknown suffix; use one of {known}")
+            _check_writable(path)  # now, since a probe takes minutes
         if len({*paths}) < len(paths):
             raise click.BadParameter("a file is named twice; name each file once")
         return paths
@@ -143,6 +145,14 @@ def output_options(*suffixes: str) -> Callable[[Callable[..., Any]], Callable[..
         return anchor_option(with_output) if SARIF in suffixes else with_output
 
     return with_options
+
+
+def _check_writable(path: Path) -> None:
+    """click.BadParameter if a file can't be written, or made with the folders that are missing."""
+    above = next(parent for parent in path.absolute().parents if parent.exists())
+    # of a pipe or a device, the folder may be somebody else's
+    if not (os.access(path, os.W_OK) or (above.is_dir() and os.access(above, os.W_OK))):
+        raise click.BadParameter(f"{str(path)!r} can't be written; name a file in a folder of yours")
 
 
 def _anchored(_ctx: click.Context, _option: click.Parameter, path: Path | None) -> None:

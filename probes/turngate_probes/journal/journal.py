@@ -358,4 +358,5 @@ def _unwritable(path: Path, error: OSError) -> MachineError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         hint = "free disk space, or set TURNGATE_CACHE_DIR (with --keep: that folder) to a folder on another disk"
         return MachineError(f"the disk of {path.parent} is full", hint)
-    return MachineError(f"can't write the journal {path}: {error.strerror}", "choose another folder")
+    hint = "set TURNGATE_CACHE_DIR (with --keep: that folder) to a folder of yours"
+    return MachineError(f"can't write the journal {path}: {error.strerror}", hint)

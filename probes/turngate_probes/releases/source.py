@@ -25,7 +25,7 @@ from turngate import (
     load_contract,
 )
 from turngate.contract import load
-from turngate.process.executable import is_simulated, query_version
+from turngate.process.executable import is_simulated, missing_interpreter, query_version
 from turngate_probes.harness.first_turn import INSTALL
 from turngate_probes.harness.package_managers import find_program
 from turngate_probes.harness.registry_hosts import is_registry
@@ -43,6 +43,7 @@ TEST_ONE = (
     "`turngate probe --pinned` installs and tests the pinned releases, and "
     "`turngate probe ENGINE=/path/to/executable` tests an executable"
 )
+ABSENT = "is not on PATH"
 _NAME_IT = "pass an executable as ENGINE=PATH"
 
 
@@ -137,6 +138,11 @@ class ReleaseSource:
         UsageError: it has no such output mode.
         """
         with self._found(target, say, stop) as release:
+            if release.executable and (missing := missing_interpreter(release.executable)):
+                what = f"{release.executable} runs with {missing}, which is not here"
+                raise NotInstalledError(
+                    what, f"install {'Node.js' if missing == 'node' else missing}, or put it on PATH"
+                )
             yield release.in_output(target.output) if target.output else release
 
     @contextmanager
@@ -211,7 +217,7 @@ def _not_installable(contract: EngineContract) -> NotFoundError:
 def not_installed(engine: str) -> str | None:
     """Return why an engine is not among those that are installed here; None if it is."""
     executable = load_contract(engine).executable
-    return None if shutil.which(executable) else f"{executable} is not on PATH"
+    return None if shutil.which(executable) else f"{executable} {ABSENT}"
 
 
 def not_pinned(engine: str) -> str | None:

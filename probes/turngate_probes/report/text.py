@@ -11,7 +11,7 @@ from msgspec import UNSET
 from rich.text import Text
 
 from turngate.contract.clauses import Result
-from turngate.contract.verdict import ClauseResult
+from turngate.contract.verdict import ClauseResult, Verdict
 from turngate.history_text import only_guarded
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.evidence import evidence_lines
@@ -188,12 +188,14 @@ def _guards(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
 
 
 def _cells(release: ReleaseReport) -> tuple[str, ...]:
+    # recordings may give a verdict where no engine could be tested
+    failed = release.failed if release.verdict in (None, Verdict.UNANSWERED) else None
     return (
         visible(release.engine),
         version_of(release),
         release.verdict or "no verdict",
-        clause_set_of(release) if release.verdict and not release.failed else "",
-        visible(release.failed.what) if release.failed else counted(release) + basis(release),
+        clause_set_of(release) if release.verdict and not failed else "",
+        visible(failed.what) if failed else counted(release) + basis(release),
         release.profile.kind if release.profile else "",
         duration(release.seconds),
     )
@@ -261,12 +263,12 @@ def _models(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
         models = release.models
         if models is UNSET or not release.turns:
             continue
-        own = f"{models.own or 'unknown'}, which it takes by itself; that depends on {models.depends_on}"
+        own = f"{models.own or 'an unknown model'}, which it takes by itself (it depends on {models.depends_on})"
         parts = [own] if models.depends_on else []
         none = f"it takes none by itself: {models.none_because}" if models.none_because else _NO_MODEL
         why = "" if models.depends_on else f", because {none}"
-        parts += [f"{models.asked}, which turns ask for{why}"] if models.asked else []
-        yield 0, Text(visible(f"{release.release} was tested with {'; and with '.join(parts)}"))
+        parts += [f"{models.asked}, for which turns ask{why}"] if models.asked else []
+        yield 0, Text(visible(f"{release.release} was tested with {', and with '.join(parts)}"))
 
 
 def _tool_access(view: ReleaseView) -> Iterator[Line]:

@@ -5,7 +5,8 @@ at which point. `turngate simulate --fault`, the scenarios of `turngate conform`
 fields. A name has dashes on the command line.
 """
 
-from collections.abc import Iterable, Mapping
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from msgspec import Meta, Struct, ValidationError
@@ -205,6 +206,7 @@ class Play(Faults, frozen=True, forbid_unknown_fields=True):
 
 NONE = Faults()
 _DEFAULTS = asdict(NONE)
+_WIDTH = 92  # columns of a name and what it does
 
 
 class Fault(Struct, frozen=True):
@@ -264,10 +266,13 @@ def parsed(words: Iterable[str]) -> Faults:
         raise ValueError(str(wrong)) from wrong
 
 
-def _lines(faults: Mapping[str, Fault]) -> list[str]:
+def _lines(faults: Mapping[str, Fault]) -> Iterator[str]:
     words = {name: f"{name}={fault.value}" if fault.value else name for name, fault in faults.items()}
     width = max(map(len, words.values()))
-    return [f"{words[name]:{width}}  {fault.does.replace('`', '')}" for name, fault in faults.items()]
+    for name, fault in faults.items():
+        first, *more = textwrap.wrap(fault.does.replace("`", ""), _WIDTH - width)
+        yield f"{words[name]:{width}}  {first}"
+        yield from (" " * (width + 4) + line for line in more)
 
 
 def for_turn(plays: Iterable[Play], turn: int) -> Faults:

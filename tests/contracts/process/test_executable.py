@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from turngate.process.executable import (
     find_executable,
     fingerprint,
     is_simulated,
+    missing_interpreter,
     query_version,
     remember_version,
     remembered_version,
@@ -109,6 +111,24 @@ def test_a_marked_file_is_simulated_and_so_are_its_links_and_copies(tmp_path: Pa
     (tmp_path / "link").symlink_to(engine)
     shutil.copy(engine, tmp_path / "copy")
     assert all(is_simulated(tmp_path / name) for name in ("engine", "link", "copy"))
+
+
+@pytest.mark.parametrize(
+    "start, missing",
+    [
+        ("#!/usr/bin/env no-such-node", "no-such-node"),
+        ("#!/usr/bin/env -S A=b no-such-node --flag", "no-such-node"),
+        ("#!/no/such/node -x", "/no/such/node"),
+        ("#!/usr/bin/env sh", None),
+        (f"#!{sys.executable}", None),
+        ("#!", None),
+        ("\x7fELF", None),
+    ],
+)
+def test_a_script_may_lack_the_program_that_runs_it(start: str, missing: str | None, tmp_path: Path) -> None:
+    """The `#!` line names it, directly or by way of env."""
+    (tmp_path / "codex").write_text(f"{start}\n")
+    assert missing_interpreter(tmp_path / "codex") == missing
 
 
 def test_anything_else_is_not(tmp_path: Path) -> None:

@@ -27,6 +27,12 @@ def test_it_shows_before_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture
     assert Path(".github/workflows/turngate.yml").is_file()
 
 
+def test_a_release_is_no_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    """The gate tests the newest release, so a version would be lost."""
+    assert cli.run(["init", "codex@0.169.0", "--yes"]) == 2
+    assert "name the engine alone: turngate init codex\n" in capsys.readouterr().err
+
+
 def test_nothing_that_exists_changes(capsys: pytest.CaptureFixture[str]) -> None:
     """Files of the project stay as they are, byte for byte."""
     Path("turngate.toml").write_text('engines = ["claude"]\n')

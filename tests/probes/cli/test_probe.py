@@ -85,7 +85,7 @@ def test_without_targets_only_what_is_installed_is_probed(
     skipped = {row["engine"]: row["why"] for row in report["skipped"]}
     assert set(skipped) == set(engine_names()) - {"codex"}
     assert skipped["claude"] == "claude is not on PATH"
-    assert "skipped claude: claude is not on PATH\n" in capsys.readouterr().out
+    assert "not on PATH, so skipped: claude, copilot, gemini, " in capsys.readouterr().out
 
 
 def test_recordings_alone_are_shown_and_are_no_answer(

@@ -62,3 +62,16 @@ def test_a_report_is_opened(
     assert (tmp_path / path) == tmp_path / opened
     assert (tmp_path / opened).read_text().startswith("<!DOCTYPE html>")
     assert ("no program here opens a page" in capsys.readouterr().err) == bool(code)
+
+
+def test_a_report_that_can_not_be_written_is_refused_before_the_probe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file below a file is no place for a report; a folder that is missing is made."""
+    (tmp_path / "file").touch()
+    for place in ("file/a.html", "file/deep/a.html"):
+        assert cli.run(["probe", "codex=/nowhere", "--report", str(tmp_path / place)]) == 2
+        said = capsys.readouterr()
+        assert ("can't be written; name a file in a folder of yours" in said.err, said.out) == (True, "")
+    cli.run(["probe", "codex=/nowhere", "--level", "static", "--report", str(tmp_path / "new/a.html")])
+    assert (tmp_path / "new/a.html").is_file()

@@ -101,6 +101,15 @@ def test_what_is_no_executable(path: Path, tmp_path: Path, what: str) -> None:
     assert str(tmp_path / what) in reported.value.what
 
 
+def test_a_script_whose_interpreter_is_missing(path: Path) -> None:
+    """That the machine lacks Node.js says nothing about the engine."""
+    (path / "codex").write_text("#!/usr/bin/env node\n")
+    (path / "codex").chmod(0o755)
+    with pytest.raises(NotInstalledError, match="codex runs with node, which is not here") as refused:
+        obtained("codex")
+    assert refused.value.hint == "install Node.js, or put it on PATH"
+
+
 def test_a_file_that_is_not_executable(path: Path, tmp_path: Path) -> None:
     """A file that exists but lacks the permission is rejected with the command that gives it."""
     plain = tmp_path / "my codex"

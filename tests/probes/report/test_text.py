@@ -137,15 +137,15 @@ def test_verbose_text_adds_caveats_turns_and_cpu(snapshot: SnapshotAssertion) ->
 def test_the_models_are_named_with_what_they_depend_on() -> None:
     """Where the contract names no model that the release takes by itself, the report says so, and why if it knows."""
     planned = structs.replace(j.planned(), asked_model="stub")
-    assert "was tested with stub, which turns ask for, because the contract names none that it takes by itself" in text(
+    assert "was tested with stub, for which turns ask, because the contract names none that it takes by itself" in text(
         j.started(), planned, j.turn(), j.ended()
     )
     known = structs.replace(planned, no_default_model="an own provider needs one")
-    assert "with stub, which turns ask for, because it takes none by itself: an own provider needs one\n" in text(
+    assert "with stub, for which turns ask, because it takes none by itself: an own provider needs one\n" in text(
         j.started(), known, j.turn(), j.ended()
     )
     planned = structs.replace(planned, default_model="the login")
-    assert "which it takes by itself; that depends on the login; and with stub, which turns ask for\n" in text(
+    assert "which it takes by itself (it depends on the login), and with stub, for which turns ask\n" in text(
         j.started(), planned, j.turn(), j.ended()
     )
 
