@@ -126,8 +126,8 @@ class ServiceRequest(Struct, frozen=True):
     name: Its method; over HTTP also its path, in which {handle} is a session's id and {request} that of a request for
         permission.
     does: What it does. `starts` is answered at once and `prompts` when the turn has ended.
-    handle, prompt, request, decision: Dotted paths into its parameters: the id of the session, the prompt, the id of a
-        request for permission, and the decision about it.
+    handle, prompt, request, decision, agent: Dotted paths into its parameters: the id of the session, the prompt, the
+        id of a request for permission, the decision about it, and the session mode of the turn.
     allows: The decisions that allow the action.
     answer: The answer.
     status: The HTTP status.
@@ -139,6 +139,7 @@ class ServiceRequest(Struct, frozen=True):
     prompt: str = ""
     request: str = ""
     decision: str = ""
+    agent: str = ""
     allows: Texts = ()
     answer: Any = None
     status: int = 200
@@ -159,7 +160,8 @@ class ServiceSimulation(Struct, frozen=True):
     """The messages of an engine that serves the sessions of a client with requests and events.
 
     Slots are {handle}, {cwd}, {model}, {version}, {prompt}, {text}, {error}, {status}, {uuid}, {hex:N}, {alnum:N},
-    {millis}, those of a tool call, {request} (for permission), {decision}, `ids`, {session}, {sessions} and {history}.
+    {millis}, those of a tool call, {request} (for permission), {decision}, {agent}, `ids`, {session}, {sessions} and
+    {history}.
 
     argv: Words that start it.
     wire: Requests over HTTP and server-sent events, or JSON-RPC on the standard streams with a header for each message.

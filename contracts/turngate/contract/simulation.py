@@ -29,7 +29,7 @@ from turngate.contract.values import (
 
 ExitCode = Annotated[int, Meta(ge=0, le=255)]
 _FACTS = "start|resume|auto|interactive|dead|malformed|elsewhere|away|cut|similar|dissimilar|done|refused|retried"
-_WHEN = f"^({_FACTS}|[1-5][0-9][0-9]|--[a-z][a-z-]*)$"
+_WHEN = f"^({_FACTS}|unknown-model|[1-5][0-9][0-9]|--[a-z][a-z-]*)$"
 
 REFUSALS = (
     "unknown",
@@ -58,7 +58,8 @@ class Line(Struct, frozen=True):
     {option}, {key}, {s}, {value}, {choices}, {quoted}, {similar} and {usage} instead.
 
     when: Printed only if all of these match: the kind of turn, the problem with the session, the backend failure,
-        whether a request was sent again, whether another option is similar, whether a tool did its work, the options.
+        whether a request was sent again, whether the model is the one that no release knows, whether another option is
+        similar, whether a tool did its work, the options.
     unless: Printed only if none of these matches.
     """
 
@@ -130,6 +131,13 @@ class ArgumentSyntax(Struct, frozen=True):
         prompt or for the answer, and name a file that must exist.
     unkept: The option with which a session is not saved.
     forgotten: Options that hold only for the turn that names them -> the setting that says the same, or nothing.
+    fork: The option with which a resumed turn goes on in a new session, which begins with what the resumed one holds.
+    harmless: Options that change neither sessions nor approval nor the form of the output. One of `options` that is
+        neither among these nor known to the contract or the simulation otherwise is not simulated.
+    unplayed: Options of the release that are not simulated, besides those. These and the following also come from the
+        help pages in the engine's history.
+    lacking: Command, empty for none -> options that the release lacks there.
+    untested: Options of which nobody knows whether the release has them.
     as_list: The options with which the output is a list of all records of an output mode.
     required: Options without which no turn runs.
     usage: Command -> how help pages describe its arguments: {usage}.
@@ -163,6 +171,11 @@ class ArgumentSyntax(Struct, frozen=True):
     existing_file: Flag | None = None
     unkept: Flag | None = None
     forgotten: Mapping[Flag, str] = field(default_factory=dict)
+    fork: Flag | None = None
+    harmless: Texts = ()
+    unplayed: Texts = ()
+    lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    untested: Texts = ()
     as_list: ListOutput | None = None
     required: tuple[RequiredOption, ...] = ()
     usage: Mapping[str, Text] = field(default_factory=dict)
@@ -173,6 +186,7 @@ class StickySimulation(Struct, frozen=True):
     """How the sticky process of this engine differs from others with the same transport.
 
     starts_in: The session mode at the start. Absent: that of mode interactive.
+    denies: Session modes in which it refuses every action, and goes on.
     modes: How to set a session mode: as an option of the session, by a separate request that an update confirms, or by
         one whose response confirms it (which then also holds for the model).
     after_refusal: Whether the agent answers after a refused action, or the turn ends without text.
@@ -185,6 +199,7 @@ class StickySimulation(Struct, frozen=True):
     """
 
     starts_in: Text | None = None
+    denies: Texts = ()
     modes: Literal["option", "request", "answer"] = "request"
     after_refusal: Literal["answers", "ends"] = "answers"
     approval_env: Texts | None = None

@@ -52,7 +52,7 @@ def run(plan: ConformPlan, contract: EngineContract, record: CallRecord, started
     code = process.wait()
     for thread in outputs:
         thread.join()
-    session = read_turn(contract, "auto", _as_lines(bytes(kept["stdout"])), bytes(kept["stderr"]), code).session
+    session = read_turn(contract, "auto", as_lines(bytes(kept["stdout"])), bytes(kept["stderr"]), code).session
     handle = session.handle_value if session else None
     if handle:
         record.session(handle)
@@ -70,7 +70,7 @@ def _as_decided(started: Started, *, accepted: bool, printed: bytes) -> Started:
     return replace(started, problem=next(filter(None, map(str.strip, words)), started.problem)[:MAX_WORDS])
 
 
-def _as_lines(printed: bytes) -> bytes:
+def as_lines(printed: bytes) -> bytes:
     """Return records that were printed as one list as a line each; other output is unchanged."""
     if not printed.startswith(b"[{"):
         return printed

@@ -132,6 +132,8 @@ def _play(folder: Path, argv: tuple[str, ...]) -> int:
     os.environ.setdefault("HOME", str(folder / HOME))  # an engine without it looks the user up
     newest = _newest(contract) if set(argv) & contract.launch.newest_session_options.keys() else None
     started = replace(described(contract, argv, os.environ, newest), env=given)
+    if not plan.real and started.kind in ("turn", "process") and (why := arguments.unplayed(contract, argv)):
+        started = replace(started, kind="unknown", problem=why)
     if plan.real and started.kind == "unknown":
         started = replace(started, kind="query", problem="")  # the CLI itself knows the command
     record.begin(started)

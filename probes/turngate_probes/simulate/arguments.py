@@ -24,6 +24,17 @@ _SHOWN = re.compile(r"(?P<names>-[^<\[]*?)\s*(?P<value>[<\[].*?[>\]])?(?P<again>
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _HELP = ("-h", "--help")
 _HANDLE, _TEXT = "{handle}", ("text", "default")
+_BY_OPTION = (
+    "working_directory",
+    "newest",
+    "new_session",
+    "settings",
+    "prompt_file",
+    "answer_file",
+    "existing_file",
+    "unkept",
+    "fork",
+)
 DEFAULT_MODEL = "default"  # what a simulated release takes by itself
 
 
@@ -57,6 +68,9 @@ def accepted(contract: EngineContract, syntax: ArgumentSyntax) -> Accepted:
         option = replace(option, repeatable=option.repeatable or repeatable)
         spellings = [name for name, other in options.items() if other == known]
         options |= dict.fromkeys((*spelled, *spellings), option)
+    for text in syntax.unplayed:
+        names, option = _parsed(text)
+        options |= {name: option for name in names if name not in options}
     for spelling, usual in syntax.spellings.items():
         if usual in options:
             options[spelling] = options[usual]
@@ -223,9 +237,10 @@ class LineReader:
         return self.accepted.get(_HUMP.sub("-", typed).lower())
 
     def _misplaced(self, option: AcceptedOption) -> bool:
-        """Whether the option is unknown at this place."""
+        """Whether the option is unknown at this place, or to this release."""
         names = {name for name, other in self.accepted.items() if other is option}
-        return any(
+        lacking = self.syntax.lacking
+        return not names.isdisjoint(lacking.get(" ".join(self.line.commands), lacking.get("", ()))) or any(
             names & {*options}
             for placed, after in ((self.syntax.not_before, False), (self.syntax.not_after, True))
             for command, options in placed.items()
@@ -339,6 +354,53 @@ def _asked(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLine, 
     listed = syntax.as_list is not None and line.has_all(syntax.as_list.options)
     plain = not listed and _is_plain(contract, syntax, line)
     return Asked(handle, newest, prompt, channel, _model(contract, line), auto, plain, line, listed)
+
+
+def unplayed(contract: EngineContract, argv: Sequence[str]) -> str:
+    """Return which option the simulation doesn't play, and why; empty: none, or the engine refuses the arguments."""
+    syntax = simulation(contract).arguments
+    try:
+        line = _reader(contract).read(argv)
+    except UsageProblem:
+        return ""
+    passed = [name for name, _ in line.options]
+    if untested := next((name for name in passed if name in syntax.untested), ""):
+        return f"nobody knows whether {contract.engine} {contract.version} has {untested}"
+    played = _played(contract, syntax)
+    other = next((name for name in passed if line.accepted[name].name not in played), "")
+    return f"`{contract.executable} {other}` is not simulated" if other else ""
+
+
+def _played(contract: EngineContract, syntax: ArgumentSyntax) -> set[str]:
+    """Return the options, by their usual names, that have their effect in the simulation, or none."""
+    described = simulation(contract)
+    outputs = (described, *map(described.in_output, described.outputs))
+    kinds = (lines for one in outputs for lines in (one.started, one.called, one.answered, one.failed.lines))
+    facts = (fact for lines in kinds for line in lines for fact in (*line.when, *line.unless))
+    effort, sticky = contract.hermetic.effort, described.sticky
+    messages, service = sticky.stream_json, sticky.service
+    named = {
+        *syntax.harmless,
+        *(required.option for required in syntax.required),
+        *(value for value in (getattr(syntax, field) for field in _BY_OPTION) if value),
+        *(name for option in contract.options for name in (option.flag, *option.aliases)),
+        *(name for flag in contract.auto_flags for name in (flag.flag, *flag.aliases)),
+        *(name for spelled, _, _ in _in_templates(contract) for name in spelled),
+        *(name for name, _ in template_options(syntax.as_list.options if syntax.as_list else ())),
+        *(name for name, _ in template_options(effort.options if effort else ())),
+        *(name for mode in contract.outputs for name, _ in template_options(mode.arguments)),
+        *(name for name, _ in template_options(messages.argv if messages else ())),
+        *(filter(None, (messages.mode, messages.session, messages.partial_option) if messages else ())),
+        *(filter(None, (service.host, service.port) if service else ())),
+        *(
+            word.partition("=")[0]
+            for canary in contract.canaries
+            for word in (*canary.options, *canary.control.options)
+        ),
+        *facts,
+    }
+    options = accepted(contract, syntax)
+    return {options[name].name for name in named if name in options}
 
 
 def is_sticky(contract: EngineContract, argv: Sequence[str]) -> bool:

@@ -75,6 +75,8 @@ class HeadlessCall:
         self.responded, self.is_too_long, self.listed = False, False, False
         self.store = store(contract, world.env, self.world.cwd)
         self.facts = {"start", "auto" if asked.auto else "interactive", *(name for name, _ in asked.line.options)}
+        if asked.model == contract.hermetic.model:
+            self.facts.add("unknown-model")
         self.slots: dict[str, Any] = {
             "version": contract.version or "0.0.0",
             "cwd": self.world.cwd,
@@ -185,7 +187,7 @@ class HeadlessCall:
             "session_cwd": existing.cwd if existing else "",
         }
         if symptom is None:
-            return self._turn(existing or self._fresh())
+            return self._turn(self._forked(existing) if existing else self._fresh())
         self.facts.add(trouble)
         if symptom == "fresh-session":
             return self._turn(self._fresh())
@@ -198,6 +200,13 @@ class HeadlessCall:
         if symptom == "hang":
             self.world.hang()
         return self._end(refusal, 0 if symptom == "quiet" else None)
+
+    def _forked(self, existing: SimulatedSession) -> SimulatedSession:
+        """Return the session that a resume goes on in: a new one with the same messages if the options ask for it."""
+        if self.asked.line.last(self.syntax.fork) is None:
+            return existing
+        handle = self.asked.line.last(self.syntax.new_session) or self._fresh().handle
+        return SimulatedSession(handle, self.world.cwd, self.world.clock(), messages=[*existing.messages])
 
     def _find(self, handle: str) -> SimulatedSession | None:
         """Return a session, which some releases lose if it is resumed in a later minute."""
@@ -440,6 +449,9 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
         return 0
     if (query := arguments.query(contract, argv)) is not None:
         return _answer_query(contract, query, world)
+    if unplayed := arguments.unplayed(contract, argv):
+        world.write("stderr", f"turngate: {unplayed}\n".encode())
+        return NOT_SIMULATED
     try:
         if (start := read_start(contract, argv)) is not None:
             return _serve(contract, simulation, start, world)

@@ -20,6 +20,7 @@ from turngate.contract.simulation import Line, Simulation
 from turngate.contract.versions import bare
 from turngate.decoding import convert
 from turngate.files import simulation_files
+from turngate_probes.simulate import help_pages
 
 _SLOT = re.compile(r"\{(?P<name>[a-z_]+)(?::(?P<width>[0-9]+))?\}")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -39,7 +40,10 @@ def simulation_of(engine: str, version: str | None) -> Simulation | None:
 def _read(file: Path, version: str | None) -> Simulation | None:
     claims = load.read(file, ours=True).claims()
     claim = next((claim for claim in claims if claim.range.covers(version)), None)
-    return convert(bare(claim.data), Simulation) if claim else None
+    if claim is None:
+        return None
+    described = convert(bare(claim.data), Simulation)
+    return help_pages.of_release(described, file.stem, version) if version else described
 
 
 def simulation(contract: EngineContract) -> Simulation:

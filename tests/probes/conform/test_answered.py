@@ -47,6 +47,14 @@ def test_without_a_call_nothing_is_answered(tmp_path: Path) -> None:
     assert (report.verdict, report.exit_code) == (Conformance.UNANSWERED, 2)
 
 
+def test_an_option_that_is_not_simulated_leaves_the_run_unanswered(tmp_path: Path) -> None:
+    """The reason names it, instead of a verdict about an engine that ignores it."""
+    driver = tmp_path / "driver.py"
+    driver.write_text(CORRECT["python"].read_text("utf-8").replace('"exec", ', '"exec", "--worktree", '), "utf-8")
+    (row,) = conform(tmp_path / "runs", (sys.executable, str(driver)), "two-turns").results
+    assert (row.result, row.detail) == (ScenarioResult.UNANSWERED, "call 1: `codex --worktree` is not simulated")
+
+
 def test_a_prompt_that_fits_no_argument_is_broken_not_unanswered(tmp_path: Path) -> None:
     """The same orchestrator runs a short prompt. A driver that looks for the variable is told where the prompt is."""
     driver = tmp_path / "driver.py"

@@ -52,7 +52,11 @@ class Modes:
 
     def __init__(self, contract: EngineContract, simulation: StickySimulation, model: str, faults: Faults) -> None:
         approvals = [approval for approval in (contract.sticky.interactive, contract.sticky.auto) if approval]
-        starts = [mode for mode in (simulation.starts_in, *(approval.mode for approval in approvals)) if mode]
+        starts = [
+            mode
+            for mode in (simulation.starts_in, *(approval.mode for approval in approvals), *simulation.denies)
+            if mode
+        ]
         named = {mode["id"]: {**mode} for mode in simulation.acp.modes}
         self._modes: dict[str, Message] = named | {
             mode: {"id": mode, "name": mode} for mode in starts if mode not in named

@@ -239,6 +239,8 @@ class StickyEngine(ABC):
     @property
     def approval(self) -> Approval:
         """What it does before it acts."""
+        if self.mode in self.simulation.sticky.denies:
+            return "refuse"
         if self.faults.asks_anyway:
             return "ask"
         needed, guards = self.simulation.sticky.approval_env, self.contract.guards.options
@@ -273,7 +275,8 @@ class StickyEngine(ABC):
         self.refused = refusal is not None
         failure = refusal or self.do(granted)
         self.tell_action(call, done=failure is None, result=failure or DONE)
-        return Acted(failure or DONE, ends=self.refused and self.after_refusal == "ends")
+        asked = self.mode not in self.simulation.sticky.denies
+        return Acted(failure or DONE, ends=self.refused and asked and self.after_refusal == "ends")
 
     def do(self, call: Called) -> str | None:
         """Do what a permitted call of the contract's tool does, and return the error if that fails."""

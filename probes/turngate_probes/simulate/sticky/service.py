@@ -47,12 +47,14 @@ class SimulatedService(StickyEngine):
         self._sessions: dict[str, SimulatedSession] = {}
         self._ids: dict[str, Any] = {}
         self._about: dict[str, Any] = {}
+        self._agent = simulation.sticky.starts_in or ""
 
     @property
     def mode(self) -> str | None:
-        """The approval mode, which clients of a service don't change."""
+        """The approval mode, which a client changes only with an agent that refuses every action."""
         interactive = self.contract.sticky.interactive
-        return interactive.mode if interactive else None
+        usual = interactive.mode if interactive else None
+        return self._agent if self._agent in self.simulation.sticky.denies else usual
 
     def hear(self, message: Message) -> None:
         """Answer a request."""
@@ -112,7 +114,12 @@ class SimulatedService(StickyEngine):
             pattern = _PATH_SLOT.sub(r"(?P<\1>[^/ ]+)", re.escape(entry.name))
             if match := re.fullmatch(pattern, str(message.get("method"))):
                 params = dict_at(message, "params")
-                paths = {"handle": entry.handle, "request": entry.request, "decision": entry.decision}
+                paths = {
+                    "handle": entry.handle,
+                    "request": entry.request,
+                    "decision": entry.decision,
+                    "agent": entry.agent,
+                }
                 values = {name: value_at(params, path) for name, path in paths.items() if path}
                 prompt = text_of(value_at(params, entry.prompt)) if entry.prompt else ""
                 return entry, {**match.groupdict(), **values, "prompt": prompt}
@@ -134,6 +141,7 @@ class SimulatedService(StickyEngine):
         elif handle is not None:
             self._session = self._existing(str(handle))
         if entry.does in ("prompts", "starts"):
+            self._agent = str(values.get("agent") or self.simulation.sticky.starts_in or "")
             self._run(entry, str(values["prompt"]), message)
             return
         if entry.does == "drops":
@@ -202,6 +210,7 @@ class SimulatedService(StickyEngine):
             "error": "",
             "status": 1,
             "prompt": "",
+            "agent": self._agent,
             **self._ids,
             **self._about,
         }

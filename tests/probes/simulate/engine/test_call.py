@@ -486,3 +486,22 @@ def test_a_result_is_repeated_where_that_is_declared(tmp_path: Path) -> None:
         "assistant",
         "user",
     ]
+
+
+@each("more, names_it", [((), False), (("--session-id", "9d1c21f2-8f0e-4a6e-9c8b-5d4c5a1b2c3d"), True)])
+def test_a_fork_goes_on_in_a_new_session(more: tuple[str, ...], *, names_it: bool, tmp_path: Path) -> None:
+    """A resume with the option for it has the earlier messages and another id, and leaves the old session as it was."""
+    claude, machine = at_known_release("claude"), SimulatedMachine(tmp_path)
+    old = machine.start(claude).session(claude)
+    usual = ("--print", "--output-format", "json", "--resume", old)
+    forked = machine.call(claude, (*usual, "--fork-session", *more, "second"))
+    new = forked.session(claude)
+    assert (new != old, new in more, _said(forked)) == (True, names_it, ["first", "ok", "second"])
+    assert _said(machine.call(claude, (*usual, "third"))) == ["first", "ok", "third"]
+
+
+def test_an_option_that_is_not_simulated_ends_the_call(tmp_path: Path) -> None:
+    """It is named on stderr, and the model is not asked."""
+    played = SimulatedMachine(tmp_path).call(at_known_release("claude"), ("--print", "--bare", "hello"))
+    assert (played.exit_code, played.requests) == (2, ())
+    assert played.stderr == b"turngate: `claude --bare` is not simulated\n"

@@ -7,6 +7,7 @@ import pytest
 from tests.probes.simulate.played import at_known_release
 from tests.probes.simulate.sticky.client import RawClient, calls
 from tests.tables import each
+from turngate.contract.launch import PermissionMode
 
 
 def _updates(client: RawClient) -> list[dict[str, Any]]:
@@ -55,6 +56,22 @@ def test_a_mode_or_option_that_there_is_none_of_is_refused(
     assert client.run() == 0
     error = client.said[0]["error"]
     assert (error["code"], error["message"].startswith(reason)) == (-32602, True)
+
+
+def test_a_mode_that_denies_every_action_goes_on_after_it(tmp_path: Path) -> None:
+    """OpenCode starts in `build`, offers `plan` beside it, and acts on nothing in that, without asking."""
+    contract = at_known_release("opencode")
+    client = RawClient(contract, tmp_path, (calls(contract), "done"), ("first",), approval=PermissionMode(mode="plan"))
+    assert client.run() == 0
+    options = [option for one in client.said for option in one.get("result", {}).get("configOptions", ())]
+    modes = [option for option in options if option["id"] == "mode"]
+    assert (modes[0]["currentValue"], modes[-1]["currentValue"]) == ("build", "plan")
+    assert {"build", "plan"} <= {choice["value"] for choice in modes[0]["options"]}
+    told = [update.get("status") for update in _updates(client) if update["sessionUpdate"] == "tool_call_update"]
+    assert told[-1] == "failed"
+    texts = [update["content"]["text"] for update in _updates(client) if update["sessionUpdate"].endswith("chunk")]
+    assert "".join(texts) == "done"
+    assert not any(message.get("method") == "session/request_permission" for message in client.said)
 
 
 @pytest.mark.parametrize("engine", ["opencode", "qwen"])

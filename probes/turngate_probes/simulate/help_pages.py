@@ -1,0 +1,108 @@
+"""Which options a release has, as the help pages in the engine's history show them.
+
+A release lacks an option that only later ones show. If it was not asked for its help page, it lies between two that
+were, and nothing is known of an option that the later one is the first to show. An option that is no longer shown may
+still be accepted, so that says nothing.
+"""
+
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turngate import NotFoundError, history
+from turngate.contract.simulation import ArgumentSyntax, Simulation
+from turngate.contract.versions import parse
+
+_SECTION = "option/"
+_ASK = frozenset({"--help", "--version"})
+_NAME = re.compile(r"(?<![\w<\[-])-{1,2}\w[\w-]*")
+_TYPE = re.compile(r"\[(boolean|count|string|number|array)\]")  # as yargs shows the type of a value
+_VALUES = {"boolean": "", "count": "", "string": "<string>", "number": "<number>", "array": "<array>..."}
+_VALUE = re.compile(r"[<\[][^>\]]*[>\]](\.\.\.)?")
+_CHOICES = re.compile(r'choices: ((?:"[^"]+"(?:, )?)+)')
+
+
+class _Page(Struct, frozen=True):
+    """A help page at one release: what is shown, the options that only later releases show, and those that may be new.
+
+    `shown` is what the last release shows that was asked, with the value of each option.
+    """
+
+    shown: Mapping[str, str]
+    lacking: frozenset[str]
+    untested: frozenset[str]
+
+
+def of_release(simulation: Simulation, engine: str, version: str) -> Simulation:
+    """Return the simulation with the options of a release; unchanged if no history knows any."""
+    try:
+        pages = _pages(history.load(engine), version)
+    except NotFoundError:
+        return simulation
+    return replace(simulation, arguments=_with_pages(simulation.arguments, pages)) if pages else simulation
+
+
+def _pages(known: history.History, version: str) -> dict[str, _Page]:
+    """Return the help page of each command, by its words after the executable."""
+    sections = dict.fromkeys(name for release in known.releases for name in release.facts if name.startswith(_SECTION))
+    pages, wanted = {}, parse(version)
+    for section in sections:
+        asked = [(parse(one.version), one.facts[section]) for one in known.releases if section in one.facts]
+        before = [pair for pair in asked if pair[0] <= wanted]
+        later = [page for at, page in asked if at > wanted]
+        if not before:
+            continue
+        had = {*_ASK, *(option for _, page in before for option in page)}
+        new = frozenset(option for page in later for option in page) - had
+        first = frozenset(later[0]) & new if later and before[-1][0] != wanted else frozenset[str]()
+        words = (word for word in section.removeprefix(_SECTION).split()[1:] if not word.startswith("-"))
+        pages[" ".join(words)] = _Page(before[-1][1], new - first, first)
+    return pages
+
+
+def _with_pages(syntax: ArgumentSyntax, pages: Mapping[str, _Page]) -> ArgumentSyntax:
+    """Return the syntax with what the release lacks, what is not known of it, and what its pages show beside it."""
+    spelled = [_names(text) for text in syntax.options]
+
+    def lacking(page: _Page) -> frozenset[str]:
+        """Return the options that are there under no spelling."""
+        return page.lacking - {name for group in spelled if not page.shown.keys().isdisjoint(group) for name in group}
+
+    # before a command, an option is one of those that the pages of the commands show
+    everywhere = frozenset.intersection(*map(lacking, pages.values()))
+    shown = {option: value for page in pages.values() for option, value in page.shown.items()}
+    known = {
+        *_ASK,
+        *syntax.commands,
+        *syntax.queries,
+        *syntax.spellings,
+        *(name for group in spelled for name in group),
+    }
+    return replace(
+        syntax,
+        unplayed=tuple(_text(name, value) for name, value in shown.items() if name not in known),
+        choices={name: _choices(shown.get(name, "")) or usual for name, usual in syntax.choices.items()},
+        lacking={"": tuple(sorted(everywhere))} | {words: tuple(sorted(lacking(one))) for words, one in pages.items()},
+        untested=tuple(sorted(frozenset[str]().union(*(page.untested for page in pages.values())))),
+    )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Return every spelling of an option, from its text on a help page."""
+    return tuple(_NAME.findall(text))
+
+
+def _text(name: str, value: str) -> str:
+    """Return an option as help pages show it, from what the history keeps of it: its value, or the type of that."""
+    if (kind := _TYPE.match(value)) is not None:
+        return f"{name} {_VALUES[kind[1]]}".rstrip()
+    shown = _VALUE.match(value)
+    return f"{name} {shown[0]}" if shown else name
+
+
+def _choices(value: str) -> tuple[str, ...]:
+    """Return the values that a help page offers for an option; none if it does not say."""
+    listed = _CHOICES.search(value)
+    return tuple(re.findall(r'"([^"]+)"', listed[1])) if listed else ()

@@ -1,0 +1,64 @@
+"""Options of releases, as the help pages in the bundled histories show them."""
+
+import pytest
+
+from tests.tables import each
+from turngate import load_contract
+from turngate_probes.simulate.arguments import UsageProblem, read, unplayed
+from turngate_probes.simulate.printing import simulation
+
+CODEX = ("exec", "--json", "--skip-git-repo-check")
+# of two releases, only the later one has the option
+SINCE = [
+    ("codex", "0.116.0", "0.122.0", (*CODEX, "--ignore-rules", "hello")),
+    ("codex", "0.121.0", "0.122.0", (*CODEX, "resume", "--ignore-rules", "ID", "hello")),
+    ("codex", "0.47.0", "0.74.0", (*CODEX, "--add-dir", "/tmp", "hello")),
+    ("claude", "2.0.77", "2.1.330", ("-p", "--output-format", "json", "--restricted", "hello")),
+    ("gemini", "0.1.5", "0.61.0", ("--output-format", "json", "-p", "hello")),
+]
+# not played: why
+NOT_PLAYED = [
+    ("codex", "0.44.0", (*CODEX, "--output-schema", "x", "hello"), "nobody knows whether codex 0.44.0 has --output-"),
+    ("codex", "0.169.0", (*CODEX, "--worktree", "hello"), "`codex --worktree` is not simulated"),
+    ("claude", "2.1.330", ("-p", "--ide", "hello"), "`claude --ide` is not simulated"),
+    ("claude", "2.1.330", ("-p", "--json-schema", "{}", "hello"), "`claude --json-schema` is not simulated"),
+    ("opencode", "1.18.33", ("run", "--share", "hello"), "`opencode --share` is not simulated"),
+]
+PLAYED = [
+    ("codex", "0.169.0", (*CODEX, "--ephemeral", "--image", "x.png", "--model", "m", "hello")),
+    ("codex", "0.169.0", (*CODEX, "--no-such-option", "hello")),
+    ("claude", "2.1.330", ("-p", "--fork-session", "--session-id", "x", "--include-partial-messages", "hello")),
+    ("gemini", "0.61.0", ("--skip-trust", "--session-id", "x", "-p", "hello")),
+    ("opencode", "1.18.33", ("run", "--fork", "--dir", "x", "hello")),
+]
+
+
+@each("engine, before, since, argv", SINCE)
+def test_an_option_is_accepted_from_the_release_that_has_it(
+    engine: str, before: str, since: str, argv: tuple[str, ...]
+) -> None:
+    """Releases before that refuse it, as the real ones do."""
+    with pytest.raises(UsageProblem, match="unexpected argument"):
+        read(load_contract(engine, before), argv)
+    read(load_contract(engine, since), argv)
+
+
+@each("engine, release, argv, why", NOT_PLAYED)
+def test_an_option_that_is_not_simulated_is_named(engine: str, release: str, argv: tuple[str, ...], why: str) -> None:
+    """It is accepted by the release, has an effect that the simulation lacks, or nobody tried it."""
+    assert unplayed(load_contract(engine, release), argv).startswith(why)
+
+
+@each("engine, release, argv", PLAYED)
+def test_options_with_their_effect_or_without_any_are_played(engine: str, release: str, argv: tuple[str, ...]) -> None:
+    """One that the release refuses is not among those that are not simulated."""
+    assert unplayed(load_contract(engine, release), argv) == ""
+
+
+@each(
+    "release, modes",
+    [("0.21.3", ("default", "auto_edit", "yolo")), ("0.61.0", ("default", "auto_edit", "yolo", "plan"))],
+)
+def test_the_values_of_an_option_are_those_on_the_page(release: str, modes: tuple[str, ...]) -> None:
+    """Gemini CLI got the approval mode `plan` later than the others."""
+    assert simulation(load_contract("gemini", release)).arguments.choices["--approval-mode"] == modes
