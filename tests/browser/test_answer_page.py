@@ -34,7 +34,7 @@ QUESTIONS = {
     "confirm": asking("confirm", "Shall I paint the frame?"),
     "many": asking("choose_one", "Which?", options=[*map(str, range(9))]),
     "fill_fields": asking("fill_fields", "Who?", required_fields=["name"]),
-    "open_text": asking("open_text", "What should the note say?"),
+    "open_text": asking("open_text", "What should the *note* say?"),
 }
 
 
@@ -367,6 +367,8 @@ def test_after_each_end_one_more_thing_can_be_said(tab: Browser, tmp_path: Path)
         tab.until("document.querySelector('#result')")
         said = tab.ask("document.querySelector('#talk').innerText")
         assert said.index("Now the frame.") < said.index("Go on after all.") < said.rindex("Result")
+        asked = tab.ask("[...document.querySelectorAll('.said.question .by')].map(e => e.innerText.split(' ')[0])")
+        assert asked == ["codex", "turngate", "codex", "turngate"]
 
 
 def test_a_later_turn_that_failed_is_sent_once_more(tab: Browser, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from turngate import Outcome
 from turngate.strict_json import DECODER
 from turngate.turn.envelope import Envelope, read_envelope
 from turngate_reference.engine.attempt import contract_for
@@ -26,7 +27,8 @@ _MAX_OBJECTS = 100
 class Message(Struct, frozen=True):
     """One message; `question` is what is asked or answered, and `text` the agent's text or the user's answer.
 
-    A `result` is the final data of its turn, after which the run was continued.
+    A `result` is the final data of its turn, after which the run was continued. `is_ours` marks the question how a run
+    that has ended should go on, which no agent asked.
     """
 
     id: str
@@ -34,6 +36,12 @@ class Message(Struct, frozen=True):
     at: str
     text: str
     question: StoredQuestion | None = None
+    is_ours: bool = False
+
+    @property
+    def is_approval(self) -> bool:
+        """Whether it is about something that the engine may do only with the user's approval."""
+        return self.question is not None and self.question.request_id is not None
 
 
 class TurnMessages(Struct, frozen=True):
@@ -75,10 +83,13 @@ def _messages(store: Store, run: Run, turn: StoredTurn) -> TurnMessages:
     questions = {asked.interaction_id: asked for asked in runs.questions(store, run.run_id, turn.turn_index)}
     found = (_message(run, event, questions) for event in events)
     messages = [message for message in found if message]
+    asked = [i for i, said in enumerate(messages) if said.kind == "question" and not said.is_approval]
+    # a turn asks once; what is asked after that is how the run should go on
+    for i in asked[turn.outcome == Outcome.ASK_USER :]:
+        messages[i] = replace(messages[i], is_ours=True)
     if turn.final_data is not None:
         # the question how the run should go on came after the result
-        asked = (i for i, said in enumerate(messages) if said.question and said.question.request_id is None)
-        at = next(asked, len(messages))
+        at = asked[0] if asked else len(messages)
         messages.insert(at, Message(f"result-{turn.turn_index}", "result", turn.ended_at or "", ""))
     return TurnMessages(turn, messages, left_out)
 
