@@ -18,6 +18,8 @@ from turngate.contract import load
 from turngate.contract.clauses import Reason
 from turngate.contract.home_and_workspace import ToolUse
 from turngate_probes.harness import artifacts_case, output_case, session_cases, settings_cases, tool_cases
+from turngate_probes.harness.acp_requests import STEP as ACP
+from turngate_probes.harness.acp_requests import asking
 from turngate_probes.harness.driver import (
     ABSENT_TOOL,
     ASK,
@@ -151,6 +153,9 @@ def _listings(driver: EngineDriver) -> None:
                 text = page.printed.on("stdout")
                 asked += [(*command, name) for name in subcommands(text, (program, *command))]
             del asked[MOST_PAGES:]
+    sticky = driver.contract.sticky
+    if sticky.transport == "acp":
+        driver.page(ACP, [token for token in sticky.argv if token != "{options}"], asking=asking)
 
 
 def _main(driver: EngineDriver) -> None:

@@ -439,10 +439,20 @@ class EngineDriver(Struct, frozen=True):
         with self.slot(), ThreadPoolExecutor(len(meant), thread_name_prefix="at-once") as pool:
             return list(pool.map(play, meant))
 
-    def page(self, step: str, arguments: Sequence[str], file: str = "") -> CommandOutput:
-        """Run a plain command, such as `--help`; a `file` that it writes counts as its standard output."""
+    def page(
+        self,
+        step: str,
+        arguments: Sequence[str],
+        file: str = "",
+        asking: Callable[[Sequence[str], Path], tuple[str, ...]] | None = None,
+    ) -> CommandOutput:
+        """Run a plain command, such as `--help`; a `file` that it writes counts as its standard output.
+
+        `asking` makes of it the command that asks it.
+        """
         command, work = (str(self.executable), *map(self.sandbox.fill, arguments)), self.sandbox.work
-        request = ProcessRequest(command, work, self.sandbox.env(self.contract.hermetic, work), timeout=TURN_TIMEOUT)
+        started = asking(command, work) if asking else command
+        request = ProcessRequest(started, work, self.sandbox.env(self.contract.hermetic, work), timeout=TURN_TIMEOUT)
         with self.slot(), self.interrupt.scope() as stop:
             done = self._proven(run(request, stop=stop))
         streams = (self._written(file) if file else done.stdout, done.stderr)

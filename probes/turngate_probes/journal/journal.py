@@ -21,12 +21,15 @@ from turngate.contract.launch import HelpPage
 from turngate.contract.verdict import OutputExcerpt, RequestExcerpt, decode_hook
 from turngate.decoding import decode
 from turngate.formats import NewerFormatError, version_of
+from turngate.history import Kind
 from turngate.sanitize import bounded, redact
 from turngate.turn.framing import framer
 from turngate.turn.records import Record, value_at
+from turngate_probes.harness.acp_requests import STEP as ACP
 from turngate_probes.harness.observations import CommandOutput, Observation, ServerCall, Turn
 from turngate_probes.harness.subcommands import CASE as LISTINGS
 from turngate_probes.journal import listings
+from turngate_probes.journal.acp_answers import answers
 from turngate_probes.journal.events import SCHEMA, CallEvent, Event, ObservedEvent, PageEvent, ReleaseFailed, TurnEvent
 from turngate_probes.journal.tool_access import reported
 from turngate_probes.stub_model import Exchange
@@ -216,6 +219,8 @@ def _listed(page: CommandOutput, contract: EngineContract) -> dict[str, dict[str
     case, _, step = page.name.partition("/")
     if case != LISTINGS or page.exit_code != 0 or page.ended is not Ended.EXIT:
         return None
+    if step == ACP:
+        return {Kind.PROTOCOL: answers(page.printed.on("stdout"))}
     listing = contract.listings[int(step.partition("-")[0]) - 1]
     arguments = page.argv[1 : len(page.argv) - len(listing.argv)]
     text = page.printed.on("stdout")

@@ -53,7 +53,7 @@ def schema(text: str) -> Schema:
 
 def _published(types: TypeFile, version: str, stop: Stop) -> Mapping[str, str]:
     """Return the messages of a release; none if no release of the package names it."""
-    listed = json.loads(npm(("view", f"{types.package}@>=0", "version", types.release, "--json"), stop))
+    listed = json.loads(npm(("view", f"{types.package}@>=0", "name", "version", types.release, "--json"), stop))
     package = next((each["version"] for each in reversed(listed) if each.get(types.release) == version), None)
     if package is None:
         return {}
