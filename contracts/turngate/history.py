@@ -211,13 +211,14 @@ class History(Struct, frozen=True, kw_only=True):
 
         If `since` was not tested, what the nearest tested release before it showed counts in its place. Releases that
         were tested by different sets of clauses are compared by the clauses of the older set. What comes and goes again
-        and again depends on chance, and is left out.
+        and again depends on chance, and is left out. Of a release that was tested for selected clauses only, what it
+        showed counts, without a verdict.
         """
         low, high = since and _asked(since), until and _asked(until)
         tested = [
             release
             for release in self.releases
-            if release.tested
+            if (release.tested or (release.verdict is None and release.facts))
             and (low is None or parse(release.version) >= low)
             and (high is None or parse(release.version) <= high)
         ]
@@ -298,7 +299,7 @@ class _Before:
 
     def add(self, release: KnownRelease) -> None:
         """Add the next release."""
-        self._release = release
+        self._release = release if release.tested else self._release
         self._clauses |= {name: (release, self._lasting(name, known)) for name, known in _judged(release)}
         for section, facts in release.facts.items():
             key = section, _model_of(release, section)
@@ -310,7 +311,7 @@ class _Before:
     def changes_of(self, release: KnownRelease) -> Iterator[Change]:
         """Yield the differences of the next release."""
         change = partial(_change, release)
-        if earlier_release := self._release:
+        if (earlier_release := self._release) and release.tested:
             both = min(earlier_release.clause_set, release.clause_set)
             long = earlier_release.level == release.level == "long"
             before = _verdict_by(earlier_release, both, release, long=long)

@@ -182,7 +182,18 @@ def _protocol(group: list[Change]) -> str:
         return f"In the protocol, `{message}` has the new {noun} {_listed(named)}."
     if after is None:
         return f"In the protocol, `{message}` no longer has the {noun} {_listed(named)}."
-    return f"In the protocol, the field `{fields[0]}` of `{message}` is {after} instead of {before}."
+    return f"In the protocol, the field `{fields[0]}` of `{message}` {_listed(_refielded(before, after))}."
+
+
+def _refielded(before: str, after: str) -> Iterator[str]:
+    """Say what became of a field: whether it is there, or its value, and the words that it takes."""
+    (was, _, took), (now, _, takes) = before.partition(": "), after.partition(": ")
+    if was != now or not (took and takes):
+        yield f"is {now} instead of {was}" if was != now else "takes other values"
+    words, earlier = takes.split("|"), took.split("|")
+    for verb, those, others in (("also takes", words, earlier), ("no longer takes", earlier, words)):
+        if took and takes and (named := [f"`{word}`" for word in those if word not in others]):
+            yield f"{verb} {_listed(named)}"
 
 
 def _exit_code(group: list[Change]) -> str:

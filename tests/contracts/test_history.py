@@ -312,6 +312,19 @@ def test_what_another_model_showed_says_nothing(section: str) -> None:
     assert {change.kind for change in known(older, structs.replace(newer, model="gpt")).changes()} == {"record"}
 
 
+def test_a_release_that_was_tested_for_selected_clauses_has_no_verdict_but_facts() -> None:
+    """What it showed is compared with the releases around it, whose verdicts are compared with each other."""
+    section, verdicts = "feature/any list", (Verdict.COMPATIBLE, None, Verdict.BROKEN)
+    steps = [release(f"1.{n}.0", verdict, facts={section: {f"f{n}": ""}}) for n, verdict in enumerate(verdicts)]
+    assert [(each.kind, each.release, each.since) for each in known(*steps).changes()] == [
+        ("feature", "1.1.0", "1.0.0"),
+        ("feature", "1.1.0", "1.0.0"),
+        ("verdict", "1.2.0", "1.0.0"),
+        ("feature", "1.2.0", "1.1.0"),
+        ("feature", "1.2.0", "1.1.0"),
+    ]
+
+
 def test_what_releases_do_under_their_default_models_is_compared() -> None:
     """Both are what a user gets who names no model; a release between them that had another one says nothing."""
     names = ("gpt-1", None, "gpt-2")

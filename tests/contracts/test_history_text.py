@@ -89,6 +89,22 @@ def change(kind: str, subject: str, before: str | None, after: str | None, where
             ("any list",),
             "In the protocol, the field `y` of `item x` is optional instead of required.",
         ),
+        (
+            "protocol",
+            "item x: y",
+            "required: a|b",
+            "required: b|c",
+            ("type file",),
+            "In the protocol, the field `y` of `item x` also takes `c` and no longer takes `a`.",
+        ),
+        (
+            "protocol",
+            "response to x: y",
+            "false",
+            "true",
+            ("any list",),
+            "In the protocol, the field `y` of `response to x` is true instead of false.",
+        ),
         ("protocol", "item x", "", None, ("any list",), "In the protocol, `item x` is gone."),
         (
             "default model",

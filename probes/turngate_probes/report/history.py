@@ -182,7 +182,7 @@ def history_lines(report: HistoryReport) -> Iterator[Line]:
         yield 0, Text(f"tested for selected clauses only: {_some(partly)}")
     for why, versions in _untestable(report).items():
         yield 0, Text(visible(f"{_some(versions)} could not be tested: {why}"))
-    for equal in _rows(tested):
+    for equal in _rows([each for each in report.releases if each in tested or (each.verdict is None and each.changes)]):
         yield 0, Text()
         yield from _row_lines(equal)
     if tested and tested[0].caveats:
@@ -208,7 +208,7 @@ def _rows(releases: Sequence[ReleaseHistory]) -> Iterator[list[ReleaseHistory]]:
     """Group each release that changed something with the newer ones that didn't, and have the same set of clauses."""
     row = list[ReleaseHistory]()
     for release in releases:
-        if row and row[-1].scope != release.scope:
+        if row and (row[-1].scope, row[-1].verdict is None) != (release.scope, release.verdict is None):
             yield row
             row = []
         row.append(release)
@@ -223,10 +223,10 @@ def _row_lines(equal: Sequence[ReleaseHistory]) -> Iterator[Line]:
     newest, oldest = equal[0], equal[-1]
     versions = _span(oldest.version, newest.version)
     date = f" ({_span(oldest.published, newest.published)})" if oldest.published and newest.published else ""
-    verdict = str(newest.verdict)
-    line = Text.assemble((f"{versions}{date}", "bold"), ": ", (verdict, style_of(verdict)))
-    line.append(f" ({newest.scope})")
-    if newest.caveats:
+    verdict = str(newest.verdict) if newest.verdict else ""
+    line = Text.assemble((f"{versions}{date}", "bold"), ": ", (verdict or "selected clauses only", style_of(verdict)))
+    line.append(f" ({newest.scope})" if verdict else "")
+    if newest.caveats and verdict:
         line.append(f", known caveats: {_by_clause(newest.caveats)}")
     yield 0, line
     if newest.why:

@@ -43,6 +43,18 @@ def test_releases_are_listed_newest_first_with_what_they_changed() -> None:
     )
 
 
+def test_a_release_tested_for_selected_clauses_shows_what_it_changed() -> None:
+    """It has a row without a verdict; one that changed nothing has none."""
+    ours = known(*CODEX.releases, release("0.7.0", None, facts=BEFORE), release("0.8.0", None, facts=BEFORE))
+    lines = [str(line) for _, line in history_lines(history_report(ours, "0.6.0"))]
+    assert lines[1:] == [
+        "tested for selected clauses only: 0.7.0, 0.8.0",
+        "",
+        "0.7.0: selected clauses only",
+        "Option `--trust` is gone (`codex exec`).",
+    ]
+
+
 def test_a_newer_release_than_all_known_ones_is_answered_up_to_the_newest() -> None:
     """The answer says where it ends, and what tests the release."""
     lines = [str(line) for _, line in history_lines(history_report(CODEX, "0.5.0", "0.9.0"))]
