@@ -1,6 +1,7 @@
-"""Reads what an ACP agent said that it can do, and what a new session offers: capabilities, modes, models, logins.
+"""Reads what an ACP agent said that it can do, and what a new session offers: capabilities, logins, modes, options.
 
-An answer is named `response to initialize`, and its parts as in `response to session/new: modes.availableModes.plan`.
+Models are left out, since those that a session offers are those of the sandbox, too. An answer is named `response to
+initialize`, and its parts as in `response to session/new: modes.availableModes.plan`.
 """
 
 import json
@@ -11,8 +12,9 @@ MOST = 1000
 LONGEST = 160
 _DEEPEST = 8
 _IDS = ("id", "modelId", "value")
-# the session's own, and what is said to people
-_IGNORED = {*_IDS, "sessionId", "agentInfo", "name", "title", "description", "_meta"}
+# the session's own, what is said to people, and what depends on the model
+_IGNORED = {*_IDS, "sessionId", "agentInfo", "name", "title", "description", "_meta", "models"}
+_OF_MODEL = {"model", "thought_level"}
 
 
 def answers(text: str) -> dict[str, str]:
@@ -37,7 +39,8 @@ def _parts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
         if not members:
             yield path, ""
     elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
-        named = [(next((each[key] for key in _IDS if key in each), None), each) for each in value if type(each) is dict]
+        kept = [each for each in value if isinstance(each, dict) and each.get("category") not in _OF_MODEL]
+        named = [(next((each[key] for key in _IDS if key in each), None), each) for each in kept]
         members = [(f"{path}.{name}", each) for name, each in named if name is not None]
     else:
         yield path, "|".join(map(str, value)) if isinstance(value, list) else _word(value)

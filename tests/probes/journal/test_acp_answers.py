@@ -11,11 +11,11 @@ def line(method: str, result: object) -> str:
 
 
 def test_capabilities_and_offers_are_read_by_their_ids() -> None:
-    """What the session alone has, or what is said to people, is no part of them."""
+    """What the session alone has, what is said to people, and what depends on the model is no part of them."""
     can = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True, "close": {}}, "agentInfo": {"version": "1"}}
     modes = {"availableModes": [{"id": "plan", "name": "Plan"}, {"name": "x"}], "currentModeId": "plan"}
-    options = [{"id": "mode", "type": "select", "options": [{"value": "a", "name": "A"}]}]
-    offers = {"sessionId": "s", "modes": modes, "configOptions": options, "words": ["a", "b"]}
+    options = [{"id": name, "category": name, "options": [{"value": "a", "name": "A"}]} for name in ("mode", "model")]
+    offers = {"sessionId": "s", "modes": modes, "configOptions": options, "words": ["a", "b"], "models": modes}
     text = "\n".join(("no JSON", "[1]", line("initialize", can), line("session/new", offers)))
     assert answers(text) == {
         "response to initialize": "",
@@ -23,8 +23,8 @@ def test_capabilities_and_offers_are_read_by_their_ids() -> None:
         "response to initialize: agentCapabilities.loadSession": "true",
         "response to initialize: protocolVersion": "1",
         "response to session/new": "",
+        "response to session/new: configOptions.mode.category": "mode",
         "response to session/new: configOptions.mode.options.a": "",
-        "response to session/new: configOptions.mode.type": "select",
         "response to session/new: modes.availableModes.plan": "",
         "response to session/new: modes.currentModeId": "plan",
         "response to session/new: words": "a|b",
