@@ -138,7 +138,7 @@ def test_an_engine_that_does_not_start_says_nothing_about_its_records() -> None:
 def test_a_key_that_is_the_name_of_a_model_has_a_placeholder() -> None:
     """Usage statistics by model are the same whichever model was asked."""
     asked = j.REQUEST | {"model": "small-2.5"}
-    paths = ["use.small-2.5", "use.small-2.5.tokens", "use.small-2.5-max"]
+    paths = ["use.small-2.5", "use.small-2.5[1m].tokens", "use.small-2.5-max"]
     turn = j.turn(requests=[asked], kinds=["a"], paths=[f"a: {path}" for path in paths], types=["object"] * 3)
     assert [*known(turn).facts["record/first turn"]] == [
         "a",

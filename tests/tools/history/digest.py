@@ -166,7 +166,8 @@ def _named(name: str, models: Iterable[str]) -> str:
     kind, colon, key = name.partition(": ")
     named = f"(no type){colon}{key}" if kind == "None" else name
     for model in models:
-        named = re.sub(rf"(?<=\.){re.escape(model)}(?=\.|\Z)", "<model>", named)
+        # a variant of it, such as `[1m]`, is named behind it
+        named = re.sub(rf"(?<=\.){re.escape(model)}(?:\[\w+\])?(?=\.|\Z)", "<model>", named)
     return named
 
 
