@@ -246,6 +246,11 @@ def test_every_engine_is_listed(tab: Browser, server: PageServer) -> None:
     assert [name for name, is_missing in offered[:2] if not is_missing] == ["codex", "gemini"]
     assert sorted(offered[2:]) == [[name, True] for name in engine_names() if name not in ("codex", "gemini")]
     assert tab.ask("document.querySelector('[name=engine]').value") == "codex"
+    for installed in (server.folder.parent / "bin").glob("*"):
+        installed.unlink()
+    tab.open(f"{server.url}/new")
+    assert "No engine is on the server's PATH." in tab.ask("document.querySelector('form.new').innerText")
+    assert violations(tab) == []
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
