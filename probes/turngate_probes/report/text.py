@@ -37,6 +37,7 @@ MOST_EVIDENCE = 20
 _NO_MODEL = "the contract names none that it takes by itself"
 MOST_TOOL_LINES = 16
 MOST_OF_A_KIND = 12
+_UNUSED = "other, but not used by the contract"
 LONGEST = 240
 WORDS = {"failed": "fail", "warned": "degraded", "open": "unanswered"}
 SEVEREST_FIRST = (*WORDS, "noted", "skipped")
@@ -138,14 +139,15 @@ def _of_probe(report: ProbeReport, view: ReleaseView, journal: Path | None, deta
 
 
 def _of_gate(report: GateReport, view: ReleaseView, detail: Detail) -> Iterator[Line]:
-    """Return the lines of a gate; differences without consequences are only counted."""
+    """Return the lines of a gate; what is gone but not used comes before what is new."""
     outcome = [(0, Text(view.headline, style_of(report.outcome))), *((1, _shortened(why)) for why in report.reasons)]
     if detail is Detail.QUIET:
         yield from outcome
         return
     yield from _actions(view, 1)
-    for impact in (Impact.BREAKING, Impact.DEGRADED, Impact.ADDITIVE):
-        yield from _differences(impact, *(_having(impact, rows) for rows in (view.differences, view.fallen)))
+    for impact in (Impact.BREAKING, Impact.DEGRADED, Impact.NONE, Impact.ADDITIVE):
+        rows = report.differences if impact is Impact.NONE else view.differences
+        yield from _differences(impact, _having(impact, rows), _having(impact, view.fallen))
     for clause in report.newer.clauses:
         if clause.result is Result.FAIL:
             yield 0, Text()
@@ -245,14 +247,17 @@ def _having(impact: Impact, differences: Iterable[Difference]) -> list[Differenc
 def _differences(impact: Impact, listed: list[Difference], fallen: list[Difference]) -> Iterator[Line]:
     if listed or fallen:
         yield 0, Text()
-        yield 0, Text(impact, style_of(impact))
+        yield 0, Text(_UNUSED if impact is Impact.NONE else impact, style_of(impact))
     for row in listed[:MOST_OF_A_KIND]:
         change = f"{row.before or 'nothing'} → {row.after or 'nothing'}"
         if row.before is None or row.after is None:
             change = "new" if row.before is None else "gone"
         yield 1, _shortened(f"{row.kind} {row.subject}: {change}: {row.told}")
     if len(listed) > MOST_OF_A_KIND:
-        yield 1, Text(f"and {len(listed) - MOST_OF_A_KIND} more that are {impact}")
+        yield (
+            1,
+            Text(f"and {len(listed) - MOST_OF_A_KIND} more{'' if impact is Impact.NONE else f' that are {impact}'}"),
+        )
     if fallen:
         yield 1, Text(f"no longer testable: {', '.join(row.subject for row in fallen)}")
 

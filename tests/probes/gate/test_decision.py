@@ -62,6 +62,23 @@ def test_every_reason_is_red_in_every_format_and_nothing_else_is(make: Make) -> 
     assert tuple(remark.text for remark in view(report).remarks if remark.level == "error") == report.reasons
 
 
+def test_what_is_gone_but_not_used_is_told_before_what_is_new() -> None:
+    """An orchestrator of one's own may use more than the contract does."""
+
+    def listing(release: str, *commands: str) -> Any:
+        output = {"bytes": 0, "excerpt": ""}
+        page = {"argv": ["codex", "--help"], "exit_code": 0, "ended": "exit", "cpu_seconds": 0.1}
+        listed = {"command": {f"codex {command}": "" for command in commands}}
+        place = {"release": release, "case": "listings", "step": "1", "stdout": output, "stderr": output}
+        return j._event("page", page | place | {"listed": listed})
+
+    old, new = views.release(views.OLD), views.release(views.NEW)
+    old[1:1], new[1:1] = [listing(views.OLD, "exec", "mcp-server")], [listing(views.NEW, "exec", "queue")]
+    text = as_text(view(views.of(old, new)))
+    gone, added = (text.index(line) for line in ("command codex mcp-server: gone", "command codex queue: new"))
+    assert gone < text.index("additive") < added
+
+
 def test_what_the_baseline_excuses_is_skipped_with_its_reason() -> None:
     """In a green gate, excused failures are skipped with their reason, and degraded ones are warnings."""
     report = views.green_by_baseline()
