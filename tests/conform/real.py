@@ -97,6 +97,7 @@ ORCHESTRATORS = (
         "0.169.0",
         git=True,
     ),
+    Orchestrator("codex_sdk_python.py", "`codex-sdk-python` (PyPI)", "codex-sdk-python==0.117.0", "codex", "0.169.0"),
     Orchestrator(
         "unified_codex.mjs",
         "`@unified-agent-sdk/provider-codex` (npm)",
