@@ -304,7 +304,7 @@ def test_a_folder_has_one_server(server: Server) -> None:
 
 def test_the_page_shows_parts_of_the_file() -> None:
     """Each block of docs/build-an-orchestrator.md stands in app.py, apart from its indentation."""
-    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```(?:python|sql)\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     code = [line.strip() for line in APP.read_text("utf-8").splitlines()]
     assert len(blocks) >= 9
     for block in blocks:

@@ -60,6 +60,7 @@ READ_BY = {
     ("acp-adapters.md", "sh"): "tests/acceptance/test_acp_adapters.py",
     ("api.md", "sh"): "tests/reference/server/test_web.py",
     ("build-an-orchestrator.md", "python"): "tests/examples/test_minimal.py",
+    ("build-an-orchestrator.md", "sql"): "tests/examples/test_minimal.py",
     ("build-an-orchestrator.md", "sh"): "tests/examples/test_minimal.py",
     ("ci.md", "yaml"): "tests/packaging/test_docs.py",
     ("ci.md", "json"): "tests/packaging/test_docs.py",
