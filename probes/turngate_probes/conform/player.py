@@ -192,6 +192,7 @@ class _Call(SimulatedProcess):
         """Return the prompt, which shows what to play; one on standard input is read first, as by any engine."""
         if started.prompt is not None:
             return started.prompt
+        self.prove()
         self.received = RecordedStdin(self.record)
         return self.received.whole().decode("utf-8", "replace")
 

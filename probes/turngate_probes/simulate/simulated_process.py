@@ -65,15 +65,6 @@ def simulate(contract: EngineContract, argv: Sequence[str], faults: Faults = NON
     return call.run(argv, misled(backend(os.environ, tool), faults, decoy), lambda *_: faults)
 
 
-def _prove(contract: EngineContract) -> None:
-    """Prove that the files of the contract guard this process, unless the variables that name them were replaced."""
-    guards = contract.guards
-    pipe = os.environ.get(guards.proof or "")
-    named = [(os.environ.get(name, ""), *value.split(SLOT)) for name, value in guards.env.items() if SLOT in value]
-    if pipe and all(value.startswith(before) and value.endswith(after) for value, before, after in named):
-        Path(pipe).read_bytes()
-
-
 def tool_here(contract: EngineContract) -> ToolUse | None:
     """Return the use of a tool that the contract names, in this directory."""
     cwd, tool = str(Path.cwd()), contract.hermetic.tool_call
@@ -100,7 +91,7 @@ class SimulatedProcess:
         self.contract, self.kind, self.faults = contract, kind, faults
         self.collects = collects and kind == "turn"
         self.outputs = list[FaultyOutput]()
-        self.launched = False
+        self.launched = self._is_proven = False
         self.handle: str | None = None
         # as the release does, unless faults are played, which a pipe must not hide
         declared = any((d.clause, d.symptom) == ("answer.whole", "cut") for d in contract.deviations)
@@ -125,7 +116,7 @@ class SimulatedProcess:
             self.write("stderr", UNREAD.encode())
             return 1
         if self.kind != "query":
-            _prove(self.contract)
+            self.prove()
         stdin = self.stdin()
         world = EngineContext(
             env=os.environ,
@@ -153,6 +144,17 @@ class SimulatedProcess:
             return _exit_code(self.contract, stopped.name)
         self.perform(self._printed_handle())
         return code if self.kind != "turn" or self.faults.exit_code is None else self.faults.exit_code
+
+    def prove(self) -> None:
+        """Prove that the files of the contract guard this process, unless the variables that name them were replaced.
+
+        The caller sends no prompt before that; a second time does nothing.
+        """
+        guards, is_proven, self._is_proven = self.contract.guards, self._is_proven, True
+        pipe = os.environ.get(guards.proof or "")
+        named = [(os.environ.get(name, ""), *value.split(SLOT)) for name, value in guards.env.items() if SLOT in value]
+        if pipe and not is_proven and all(v.startswith(before) and v.endswith(after) for v, before, after in named):
+            Path(pipe).read_bytes()
 
     def stdin(self) -> BinaryIO:
         """Return standard input, once it has ended if the faults want that."""

@@ -1,5 +1,6 @@
 """Has one conversation through the fleet, for `turngate conform`: in a thread, beside the worker of a new host."""
 
+import json
 import os
 import signal
 import sys
@@ -41,4 +42,4 @@ work(env["FLEET_DATABASE"], host, 4, Path.home())
 talking.join()
 if not ended or ended[0].output is None or ended[0].error:
     sys.exit(f"{ended and (ended[0].state, ended[0].error)}")
-print(ended[0].output.result.final_data)
+print(json.dumps(ended[0].output.result.final_data, ensure_ascii=False))

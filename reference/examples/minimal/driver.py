@@ -54,4 +54,4 @@ for number, text in enumerate(replies, 1):
         run = settled(path, "queued", "running")
 if run["state"] != "succeeded":
     sys.exit(f"{run['state']}: {run['error'] or call(path + '/interaction')}")
-print(run["final_data"])
+print(json.dumps(run["final_data"], ensure_ascii=False))
