@@ -96,7 +96,7 @@ class ProbeOptions(Struct, frozen=True, kw_only=True):
     default="",
     callback=lambda _context, _option, command: _words(command),
     help="Test this server and not the reference server, at the level server. COMMAND runs in a new directory, without "
-    "a shell, so write paths in full; docs/build-an-orchestrator.md says what the server must offer.",
+    "a shell; the files that it names are those here. docs/build-an-orchestrator.md says what the server must offer.",
 )
 @click.option("--yes", is_flag=True, help="Agree to a live probe without being asked.")
 @given_as(ProbeOptions)
@@ -118,7 +118,7 @@ def probe(options: ProbeOptions) -> int:
     turngate probe codex --my-settings
     turngate probe --last-failed
     turngate probe --level server codex gemini opencode
-    turngate probe --level server --server "python /path/to/app.py" codex
+    turngate probe --level server --server "python app.py" codex
     turngate probe --level live codex
 
     Exit codes: 0 no release fails; 1 a release is broken, or fails by --fail-on; 2 something
@@ -245,13 +245,27 @@ def _check(options: ProbeOptions) -> None:
 
 
 def _words(command: str) -> tuple[str, ...]:
-    """Split a command into words, as a shell does; click.BadParameter if a quote is open."""
+    """Split a command into words, as a shell does, with files by their whole path; click.BadParameter: an open quote.
+
+    The first word is a program on PATH unless it has a slash.
+    """
     import shlex
 
     try:
-        return tuple(shlex.split(command))
+        words = shlex.split(command)
     except ValueError as error:
         raise click.BadParameter(f"{command!r}: {error}") from error
+    return tuple(_whole_path(word) if at or "/" in word else word for at, word in enumerate(words))
+
+
+def _whole_path(word: str) -> str:
+    """Return the whole path of a file; any other word as it is."""
+    from contextlib import suppress
+
+    with suppress(OSError):  # it is too long for a path
+        if Path(word).is_file():
+            return str(Path(word).absolute())
+    return word
 
 
 def _resumed() -> tuple[str, ...]:

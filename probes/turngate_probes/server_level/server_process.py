@@ -122,7 +122,7 @@ class ServerProcess:
             self._stack.close()
             if self._interrupt.is_set():
                 raise InterruptedCaseError
-            raise CaseStoppedError(f"the server did not start: {self._last_words()}")
+            raise CaseStoppedError(f"the server did not start: {self._last_words()}", by_engine=self._is_other)
         return self
 
     def __exit__(
@@ -184,6 +184,7 @@ class CaseClient:
         """Send requests to `url`, without a token if it is empty; `note` gets those that have a name, but never it."""
         self._address = urlsplit(url).netloc
         self._authorization = {"Authorization": f"Bearer {token}"} if token else {}
+        self._is_other = not token
         self._note = note
 
     def get(self, path: str, name: str = "") -> ServerCall:
@@ -195,7 +196,7 @@ class CaseClient:
         return self._send(name, "POST", path, body, {"Idempotency-Key": key} if key else {})
 
     def _send(self, name: str, method: str, path: str, body: Any, headers: dict[str, str]) -> ServerCall:
-        """Send one request; CaseStoppedError if the server fails, which says nothing about the engine."""
+        """Send one request; CaseStoppedError if the server fails, which says nothing about the engine behind ours."""
         sent = None if body is None else json.dumps(body)
         if sent is not None:
             headers = headers | {"Content-Type": "application/json"}
@@ -205,13 +206,14 @@ class CaseClient:
             response = connection.getresponse()
             call = ServerCall(name, method, path, response.status, body, _read(response.read()))
         except (OSError, HTTPException) as failed:
-            raise CaseStoppedError(f"the server did not respond to {method} {path}: {failed}") from failed
+            why = f"the server did not respond to {method} {path}: {failed}"
+            raise CaseStoppedError(why, by_engine=self._is_other) from failed
         finally:
             connection.close()
         if name:
             self._note(call)
         if call.status >= FAILED:
-            raise CaseStoppedError(f"the server itself failed: {call.summary()}")
+            raise CaseStoppedError(f"the server itself failed: {call.summary()}", by_engine=self._is_other)
         return call
 
 

@@ -322,7 +322,7 @@ class ServerRun:
         while self._client.get("/healthz").status != OK:
             self.driver.interrupt.wait(_FIRST_LOOK)
             if time.monotonic() > deadline:
-                raise CaseStoppedError(f"GET /healthz did not return 200 within {READY_WITHIN:.0f} s")
+                raise CaseStoppedError(f"GET /healthz did not return 200 within {READY_WITHIN:.0f} s", by_engine=True)
 
     def _end(self, server: ServerProcess) -> None:
         server.__exit__(None, None, None)

@@ -65,6 +65,19 @@ def test_an_executable_is_probed_and_reported(strict: tuple[str, ...], code: int
     assert list((tmp_path / "kept").glob("**/*.ndjson"))
 
 
+def test_the_files_of_another_server_are_those_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """COMMAND runs in another directory, and its program is that on PATH, whatever a file here is called."""
+    monkeypatch.chdir(tmp_path)
+    Path("sh").touch()
+    Path("app.sh").write_text("echo no port is free >&2; exit 1\n")
+    target = f"codex={engines.install(tmp_path / 'bin')}"
+    asked = ("--level", "server", "--server", "sh app.sh", "--clause", "server.bad-envelope", "--report", "a.json")
+    assert cli.run(["probe", target, *asked]) == 1
+    assert "no port is free" in Path("a.json").read_text()
+
+
 def test_sandboxes_are_kept_in_a_folder_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder with sandboxes in it is refused, so that no earlier probe is mixed with this one."""
     (tmp_path / "codex@0.169.0").mkdir()
