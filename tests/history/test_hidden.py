@@ -6,40 +6,11 @@ import pytest
 
 from tests.contracts.test_history import known, release
 from tests.tools.history import hidden
-from tests.tools.history.hidden import NO_OPTION, argv_of, is_accepted, with_hidden
+from tests.tools.history.hidden import with_hidden
 from turngate import Stop
 from turngate.history import HIDDEN
 from turngate_probes.releases.npm import NpmRegistry
 from turngate_probes.releases.registry import Installed
-
-# what real releases print, of the option and of the one that none has: qwen 0.21.2, codex 0.169.0 and claude 2.1.330
-REFUSED = (
-    "Unknown arguments: screen, turngate-has-no-such-option, turngateHasNoSuchOption",
-    "error: unexpected argument '--screen' found",
-    "error: unknown option '--screen'",
-)
-ACCEPTED = (
-    "Unknown arguments: turngate-has-no-such-option, turngateHasNoSuchOption\n  --screen  A mode for screen readers",
-    "error: unexpected argument '--turngate-has-no-such-option' found",
-)
-
-
-def test_an_option_is_accepted_if_only_the_other_one_is_refused() -> None:
-    """An engine that complains of neither has shown nothing."""
-    assert [is_accepted(output, "--screen") for output in (*REFUSED, "", "hello")] == [False] * 5
-    assert [is_accepted(output, "--screen") for output in ACCEPTED] == [True] * 2
-
-
-def test_an_option_gets_a_value_if_it_takes_one() -> None:
-    """A flag gets none, and what has choices gets the first."""
-    for takes, value in {
-        "": [],
-        "[boolean]": [],
-        "<FILE>": ["1"],
-        '[string] [choices: "plan", "yolo"]': ["plan"],
-    }.items():
-        given = argv_of(Path("/x/codex"), "codex exec --help", "--screen", takes)
-        assert given == ("/x/codex", "exec", "--screen", *value, NO_OPTION), takes
 
 
 def test_an_option_that_is_accepted_is_hidden_and_not_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from turngate_probes.clauses.gate import CASE
+from turngate_probes.gate.hidden_options import hidden_options
 from turngate_probes.harness.cases import Case
 from turngate_probes.harness.driver import ASK, FINAL, EngineDriver, ask
 from turngate_probes.harness.interrupt import Interrupt
@@ -55,11 +56,15 @@ class ReleaseAnswer(Struct, frozen=True):
 
 
 class Collected(Struct, frozen=True):
-    """The results of both releases; `crossing` is None if the releases were not cross-resumed."""
+    """The results of both releases; `crossing` is None if the releases were not cross-resumed.
+
+    `hidden` are the options that the newer release accepts, although its help pages no longer show them.
+    """
 
     old: ReleaseAnswer
     new: ReleaseAnswer
     crossing: ProbeReport | None
+    hidden: frozenset[str] = frozenset()
 
 
 class Collecting:
@@ -90,7 +95,14 @@ class Collecting:
         before, after = answers[str(old)], answers[str(new)]
         both = all(answer.release.failed is None and answer.release.executable for answer in (before, after))
         cross = both and self.question.crossed and not self.interrupt.is_set()
-        return Collected(before, after, self._crossed(old, new) if cross else None)
+        crossing = self._crossed(old, new) if cross else None
+        return Collected(before, after, crossing, self._hidden(before, after, new) if both else frozenset())
+
+    def _hidden(self, before: ReleaseAnswer, after: ReleaseAnswer, new: Target) -> frozenset[str]:
+        with self.interrupt.scope() as stop, ReleaseSource(self._registry).held(new, lambda _: None, stop) as held:
+            if held.executable is None or self.interrupt.is_set():
+                return frozenset()
+            return hidden_options(before.events, after.events, held.executable, stop)
 
     def _kept(self, registry: Registry, versions: tuple[str, ...]) -> dict[str, ReleaseAnswer]:
         """Return the results of published releases like a matrix, which reuses saved results."""

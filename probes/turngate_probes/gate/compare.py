@@ -15,7 +15,7 @@ from turngate import Ended, EngineContract
 from turngate.contract.clauses import Result, Severity
 from turngate.contract.launch import Stream
 from turngate.contract.verdict import ClauseResult, fallen_needs
-from turngate.history import HIDDEN_COMMAND, Kind, differing
+from turngate.history import HIDDEN, HIDDEN_COMMAND, Kind, differing
 from turngate.sanitize import bounded, command_line
 from turngate_probes.journal.events import Event, PageEvent, TurnEvent
 from turngate_probes.journal.listings import sections
@@ -232,10 +232,11 @@ class ReleaseSurface(Struct, frozen=True):
 
 
 class Side(Struct, frozen=True):
-    """One of the two releases: its report and its observations."""
+    """One of the two releases: its report and its observations; `hidden` are options that only its help lacks."""
 
     release: ReleaseReport
     surface: ReleaseSurface
+    hidden: frozenset[str] = frozenset()
 
 
 class Results:
@@ -315,6 +316,10 @@ def _names(old: Side, new: Side, was: EngineContract, results: Results) -> Itera
     for name in sorted(before ^ after):
         use, clause = option_use(was, name)
         holds, detail = results.holds(clause), "a new name on the help pages"
+        if name in before and name in new.hidden:
+            detail = "it is no longer on the help page, but still accepted"
+            yield Difference("option", name, name, HIDDEN, Impact.NONE, detail, "help.surface")
+            continue
         if name in before:
             detail = "it is no longer on any help page"
             if use is Use.RELIES:

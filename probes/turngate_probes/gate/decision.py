@@ -270,7 +270,8 @@ def gate_report(
     compared = list[Difference]()
     if was and now and not old.failed and not new.failed:
         before = Side(old, surface(collected.old.events, collected.old.release.release, published(old)))
-        after = Side(new, surface(collected.new.events, collected.new.release.release, published(new)))
+        shown = surface(collected.new.events, collected.new.release.release, published(new))
+        after = Side(new, shown, collected.hidden)
         tested = {clause.id for clause in new.clauses} if collected.new.report.clauses else None
         compared = [*differences(before, after, was), *claim_differences(was, now, tested)]
         compared = with_beginnings(compared, new.engine, old.version, new.version)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from tests.probes.gate.release_samples import CONTRACT, clause, new, old
 from tests.probes.report import journals
 from turngate_probes.gate.compare import CALL_CLAUSE, ReleaseSurface, Side, differences, surface
@@ -167,6 +169,13 @@ def test_tools_are_compared_under_the_models_that_releases_take_by_themselves() 
         assert {each.kind for each in differences(earlier, unlike, CONTRACT)} == {"model"}
     alike = new(tool_access=after, models=models("gpt-1"))
     assert {each.kind for each in differences(earlier, alike, CONTRACT)} == {"tool"}
+
+
+def test_an_option_that_is_still_accepted_is_not_gone() -> None:
+    """It has no consequences, whatever the contract does with it."""
+    later = replace(new(surface=shown_by(["--brand-new"])), hidden=frozenset({"--json"}))
+    row = by_subject(old(surface=shown_by(["--json"])), later)["--json"]
+    assert (row.before, row.after, row.impact) == ("--json", "not on the help page", Impact.NONE)
 
 
 def test_what_a_release_lists_is_compared_by_what_the_contract_uses() -> None:
