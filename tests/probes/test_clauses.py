@@ -199,6 +199,8 @@ def test_a_sticky_process_that_is_lost_fails_the_clause_that_names_it() -> None:
     assert about["sticky.one-process"].result is Result.FAIL
     assert about["sticky.one-process"].evidence == ("sticky/asked",)
     assert "INTERACTION_PROCESS_LOST" in about["sticky.one-process"].detail
+    # in the protocol of an app server, no text can follow the end of a turn
+    assert about.pop("sticky.text-before-end").result is Result.UNSUPPORTED
     rest = [result for name, result in about.items() if name != "sticky.one-process"]
     assert {(result.result, result.needs) for result in rest} == {(Result.NOT_RUN, ("sticky.one-process",))}
     assert reported(results.values()) == []
