@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from turngate.contract.clauses import Result
+from turngate.contract.clauses import Reason, Result
 from turngate.sanitize import visible
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.journal.events import (
@@ -247,6 +247,8 @@ def _line(event: Event, *, begins: bool) -> str | None:
             where = event.executable or from_where(event.source)
             waits = f"; waits {event.waits}" if event.waits else ""
             return f"{event.release}: {event.turns} turns planned ({where}){waits}"
+        case ClauseEvent() if event.result is Result.NOT_RUN and (event.needs or event.reason is Reason.INTERRUPTED):
+            return None  # of one failure or interruption, many are not run
         case ClauseEvent() if event.result is not Result.PASS:
             return f"{event.release}: {label(event.result)} {event.id}: {event.detail}"
         case ReleaseFailed():

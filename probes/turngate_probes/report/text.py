@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import UNSET
 from rich.text import Text
 
-from turngate.contract.clauses import Result
+from turngate.contract.clauses import Reason, Result
 from turngate.contract.verdict import ClauseResult, Verdict
 from turngate.history_text import only_guarded
 from turngate.sanitize import bounded, visible
@@ -34,6 +34,7 @@ from turngate_probes.report.wording import (
 )
 
 MOST_EVIDENCE = 20
+_INTERRUPTED = "interrupted"
 _NO_MODEL = "the contract names none that it takes by itself"
 MOST_TOOL_LINES = 16
 MOST_OF_A_KIND = 12
@@ -322,11 +323,12 @@ def _block(release: ReleaseReport, cases: Sequence[JudgedCase], detail: Detail) 
     if failed := release.failed:
         yield 1, labelled("not tested", visible(failed.what) + (f" ({visible(failed.hint)})" if failed.hint else ""))
         return
-    shared = _shared(cases)
+    interrupted = _interrupted(release.clauses)
+    shared = _shared(cases, interrupted)
     for case in cases:
         if case.clause is None:
             yield 1, labelled(_word(case), visible(case.text))
-        elif (_word(case), case.clause.detail) not in shared:
+        elif (_word(case), _why(case.clause, interrupted)) not in shared:
             yield from _clause(case, case.clause, detail)
     for (word, why), ids in shared.items():
         which = f": {', '.join(ids)}" if len(ids) < len(release.clauses) else ""
@@ -337,12 +339,25 @@ def _block(release: ReleaseReport, cases: Sequence[JudgedCase], detail: Detail) 
         yield 1, Text(f"{release.turns} turns; the engine used {duration(release.engine_seconds)} of CPU time")
 
 
-def _shared(cases: Iterable[JudgedCase]) -> dict[tuple[str, str], list[str]]:
+def _interrupted(clauses: Sequence[ClauseResult]) -> set[str]:
+    """Return the clauses that an interruption kept from being run, with those that need them."""
+    found = {clause.id for clause in clauses if clause.reason is Reason.INTERRUPTED}
+    others = [clause for clause in clauses if clause.result is Result.NOT_RUN]
+    while more := {clause.id for clause in others if found & {*clause.needs}} - found:
+        found |= more
+    return found
+
+
+def _why(clause: ClauseResult, interrupted: set[str]) -> str:
+    return _INTERRUPTED if clause.id in interrupted else clause.detail
+
+
+def _shared(cases: Iterable[JudgedCase], interrupted: set[str]) -> dict[tuple[str, str], list[str]]:
     """Return the clauses that were not run for the same reason as others, by their word and the reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for case in cases:
         if case.clause and case.clause.result is Result.NOT_RUN:
-            reasons.setdefault((_word(case), case.clause.detail), []).append(case.name)
+            reasons.setdefault((_word(case), _why(case.clause, interrupted)), []).append(case.name)
     return {reason: ids for reason, ids in reasons.items() if len(ids) > 1}
 
 

@@ -47,7 +47,7 @@ def drawn(clock: Clock, *events: Event, width: int = 160) -> str:
 
 
 def test_a_pipe_gets_a_line_for_what_matters_alone() -> None:
-    """A pipe gets lines for plans, installation, failures and ends; good turns and passes print nothing."""
+    """A pipe gets lines for plans, installation, failures and ends; what passes or needs what fails prints nothing."""
     lines = piped(
         j.started(),
         j.planned(),
@@ -56,6 +56,8 @@ def test_a_pipe_gets_a_line_for_what_matters_alone() -> None:
         j.turn(),
         j.clause("stream.framing"),
         j.clause("handle.present", "fail", detail="no id"),
+        j.clause("resume.accepted", "not_run", needs=["handle.present"]),
+        j.clause("stdin.open", "not_run", reason="interrupted"),
         j.finished(verdict="broken"),
         j.failed("codex@1"),
         j.ended(),

@@ -113,6 +113,22 @@ def test_a_broken_release_shows_its_evidence(snapshot: SnapshotAssertion) -> Non
     assert counted(text(j.started(), *broken(), *compatible(), j.ended())) == snapshot
 
 
+def test_what_an_interruption_left_out_is_one_line() -> None:
+    """Neither the turns that were not run are named, nor what the clauses need, which may come later."""
+    cut = [
+        j.clause(name, "not_run", detail=detail, reason=reason, needs=needs, evidence=[])
+        for name, detail, reason, needs in (
+            ("resume.accepted", "main/again was not observed: interrupted", "interrupted", []),
+            ("prompt.whole", "needs answer.whole, which is not_run", None, ["answer.whole"]),
+            ("answer.whole", "needs resume.accepted, which is not_run", None, ["resume.accepted"]),
+        )
+    ]
+    clauses = ("resume.accepted", "prompt.whole", "answer.whole")
+    printed = text(j.started(clauses=clauses), j.planned(), *cut, j.ended(interrupted=True))
+    assert "\n  unanswered 3 of 3 clauses, interrupted\n" in printed
+    assert "was not observed" not in printed
+
+
 def test_an_interrupted_probe_shows_what_is_known(snapshot: SnapshotAssertion) -> None:
     """Releases that were interrupted or never probed are shown with what is known; each clause is accounted for."""
     absent = j.planned("iflow", version=None, executable=None, source="recordings")
