@@ -18,6 +18,10 @@ from turngate_probes.record.requests import excess
 from turngate_probes.releases.recorded_releases import ContractRecordings
 
 LEVELS = ("static", "hermetic")
+CALLS = {
+    "tool_call": "nothing would show whether the engine asks before it acts",
+    "command_call": "nothing would show whether a session survives a command that fails or is killed",
+}
 RANGE = "correct the claim or its range, or excuse a release that is known to be broken with --broken or in broken.yaml"
 
 
@@ -42,9 +46,10 @@ def unverified(document: Document) -> list[str]:
     return [dotted(claim.path) for claim in document.claims() if claim.data.get("unverified")]
 
 
-def unanswerable(document: Document) -> list[str]:
-    """List the claims without a tool call, as paths: no release that they cover can be compatible."""
-    return [dotted(claim.path) for claim in document.claims("hermetic") if "tool_call" not in claim.data]
+def unanswerable(document: Document) -> Iterator[tuple[str, str]]:
+    """Yield the claims without a call that clauses need, as a path and its key: no release can be compatible."""
+    for claim in document.claims("hermetic"):
+        yield from ((dotted(claim.path), call) for call in CALLS if call not in claim.data)
 
 
 def _absent(document: Document, recordings: ContractRecordings) -> Iterator[ContractError]:

@@ -13,8 +13,6 @@ from turngate.cli import needs_contracts
 from turngate_probes.cli.record import record
 from turngate_probes.cli.shared_options import as_json_option, file, folder, say, targets
 
-_TOOL_CALL = "nothing would show whether the engine asks before it acts"
-
 
 @click.group()
 @click.pass_context
@@ -70,8 +68,9 @@ def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
         if not mistakes:
             doubted, without = contract_check.unverified(document), contract_check.unanswerable(document)
             click.echo(f"{name}: valid" + (f", unverified: {', '.join(doubted)}" if doubted else ""))
-            for place in without:
-                click.echo(f"{name}: {place} names no tool_call, so no release is compatible: {_TOOL_CALL}")
+            for place, call in without:
+                why = contract_check.CALLS[call]
+                click.echo(f"{name}: {place} names no {call}, so no release is compatible: {why}")
     return 2 if wrong else 0
 
 

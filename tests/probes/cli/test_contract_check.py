@@ -57,13 +57,14 @@ def test_what_is_packaged_agrees_with_every_recording(capsys: pytest.CaptureFixt
 def test_a_contract_without_a_tool_call_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is no mistake, but no release that it covers can be compatible; each stretch without one is named."""
     text = CODEX.read_text()
-    for line in [line for line in text.splitlines() if line.strip().startswith("tool_call: ")]:
+    calls = ("tool_call: ", "command_call: ")
+    for line in [line for line in text.splitlines() if line.strip().startswith(calls)]:
         text = text.replace(f"{line}\n", "")
     (tmp_path / "codex.yaml").write_text(text)
     code, wrong, said = linted(capsys, tmp_path / "codex.yaml")
     assert (code, wrong) == (0, [])
     assert "codex.yaml: $.hermetic" in said
-    assert "names no tool_call, so no release is compatible" in said
+    assert all(f"names no {call}, so no release is compatible" in said for call in ("tool_call", "command_call"))
     assert "tool_call" not in linted(capsys, CODEX)[2]
 
 
