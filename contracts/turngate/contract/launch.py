@@ -179,9 +179,9 @@ class TypeFile(Struct, frozen=True):
     """
 
     package: Text
-    release: Name
+    release: Text
     file: Text
-    unions: Annotated[Mapping[Name, Text], NOT_EMPTY]
+    unions: Annotated[Mapping[Text, Text], NOT_EMPTY]
     uses: Annotated[Texts, NOT_EMPTY] = ()
 
 
