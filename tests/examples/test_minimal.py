@@ -166,7 +166,7 @@ def test_a_turn_that_a_crash_interrupts_is_not_repeated(server: Server) -> None:
 
 
 def test_an_engine_that_dies_during_the_reply_fails_the_run(server: Server) -> None:
-    """The reply is not sent again, also not after a crash of the server; the session is still named."""
+    """The reply is not sent again, also not after a crash of the server."""
     path = server.create()
     question = server.question(path)["interaction_id"]
     install(CODEX, server.engines, ("delay=3600",))
