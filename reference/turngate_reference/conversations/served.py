@@ -77,7 +77,7 @@ class ServedRun(Struct, frozen=True):
             engine.contract, self.run.execution_mode, message, self.run.workspace, self.run.cwd, self.run.locations
         )
         engine = structs.replace(engine, contract=contract)
-        outbox, checker = Outbox(self.store), SchemaChecker(DATA_SECONDS)
+        outbox, checker = Outbox(self.store, self._give_up(stop)), SchemaChecker(DATA_SECONDS)
         env = relocated(os.environ, self.run.locations)
         turn = HeadlessTurn(outbox, self.run, engine, env, on_text, checker.data_flaw)
         try:
@@ -97,7 +97,7 @@ class ServedRun(Struct, frozen=True):
             # a session has one process at a time
             end_orphans(noted_processes(self.run.process))
             claimed_turn = changed(turn, run=claimed, on_text=on_text_and_event)
-            transitions.eventually(lambda: transitions.note_sending(self.store, claimed), self._give_up(stop))
+            outbox.eventually(lambda: transitions.note_sending(self.store, claimed))
             with self._ended_from_elsewhere(stop):
                 done = claimed_turn.play(built, stop)
             return claimed_turn.conclude(done, _INTERRUPTED)
@@ -105,7 +105,7 @@ class ServedRun(Struct, frozen=True):
         unsaved = ""
         with closing(checker):
             try:
-                complete(outbox, self.records, claimed, play, self._give_up(stop))
+                complete(outbox, self.records, claimed, play)
             except transitions.RunHasEnded:
                 unsaved = "turngate serve took this terminal for dead and ended the run"
             except DatabaseGoneError as gone:
@@ -162,7 +162,7 @@ class ServedRun(Struct, frozen=True):
         def fail() -> tuple[Decision, TurnResult]:
             raise TurnFailed(obstacle.code, f"before the resume: {obstacle.detail}")
 
-        complete(Outbox(self.store), self.records, claimed, fail, self._give_up(stop))
+        complete(Outbox(self.store, self._give_up(stop)), self.records, claimed, fail)
         return UsageError(_news(runs.find(self.store, claimed.run_id) or claimed), _see(self.records.data))
 
     def _unsent_news(self, run: Run) -> str:

@@ -163,8 +163,8 @@ class Dispatcher:
 
     def _fail(self, run: Run, decision: Decision, left: ProcessNote | None) -> None:
         """End a turn that has no thread, and the process that the run has kept."""
-        outbox, result = Outbox(self._store), TurnResult(0.0, process=left)
-        transitions.end_turn_eventually(outbox, self._records, run, decision, result, self._closing.wait)
+        outbox, result = Outbox(self._store, self._closing.wait), TurnResult(0.0, process=left)
+        transitions.end_turn_eventually(outbox, self._records, run, decision, result)
         self._end_kept(run.run_id)
 
     def _start(self, run: Run, tag: str, stop: Stop) -> None:

@@ -256,15 +256,13 @@ def complete(
     records: Records,
     run: Run,
     turn: Callable[[], tuple[Decision, TurnResult]],
-    wait: Callable[[float], bool],
     left: Callable[[], ProcessNote | None] = lambda: None,
     end_left: Callable[[], None] = lambda: None,
 ) -> TurnResult:
     """Run a claimed turn and save its result, success or failure.
 
-    `outbox` holds the unwritten data of the turn, and is closed. `wait` waits some seconds if the store can't
-    be written, and returns whether to give up. `left` returns the note of the process that the turn has left, and
-    `end_left` ends it. RunHasEnded: the result can't be saved, since the run was ended meanwhile.
+    `outbox` holds the unwritten data of the turn, and is closed. `left` returns the note of the process that the turn
+    has left, and `end_left` ends it. RunHasEnded: the result can't be saved, since the run was ended meanwhile.
     """
     before = workspace_files.snapshot(run, with_texts=True)
     start = time.monotonic()
@@ -283,7 +281,7 @@ def complete(
     seconds = time.monotonic() - start
     result = replace(result, seconds=seconds, process=left(), files=_changes(run, before))
     try:
-        transitions.end_turn_eventually(outbox, records, run, decision, result, wait, end_left)
+        transitions.end_turn_eventually(outbox, records, run, decision, result, end_left)
     finally:
         outbox.close()
     return result

@@ -33,7 +33,7 @@ from turngate_reference.server.orchestrator.kept_states import (
 )
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.database import RETRY_SECONDS, Store
 from turngate_reference.server.store.runs import ProcessNote
 from turngate_reference.server.transports.events import OpenRequest
 from turngate_reference.server.transports.host import ProcessHost
@@ -41,7 +41,6 @@ from turngate_reference.states import State
 
 log = logging.getLogger(__name__)
 
-RETRY_SECONDS = 1.0
 Order: TypeAlias = tuple[Effect, KeptEvent]
 
 

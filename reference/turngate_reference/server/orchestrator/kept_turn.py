@@ -6,9 +6,9 @@ The thread of the turn owns the process meanwhile, and does what `kept_states` o
 import logging
 import math
 import sqlite3
-from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -37,17 +37,16 @@ from turngate_reference.states import Delivery, RunErrorCode
 log = logging.getLogger(__name__)
 
 Ending = tuple[Decision, TurnResult]
-T = TypeVar("T")
 
 
 class KeptTurn:
-    """A turn in a kept process; `wait` as in `transitions.eventually`."""
+    """A turn in a kept process."""
 
     process: KeptProcess
     delivery: Delivery
 
-    def __init__(self, turn: HeadlessTurn, processes: KeptProcesses, wait: Callable[[float], bool]) -> None:
-        self.turn, self.processes, self.wait = turn, processes, wait
+    def __init__(self, turn: HeadlessTurn, processes: KeptProcesses) -> None:
+        self.turn, self.processes = turn, processes
         self._reported = dict[Reported, None]()
 
     def play(self, reply: str | None, stop: Stop) -> Ending:
@@ -109,9 +108,9 @@ class KeptTurn:
             case Effect.ASK, events.PermissionAsked():
                 self._ask(event)
             case ((Effect.TAKE_BACK | Effect.FINISH), events.TurnEnded()):
-                store, run_id = self.turn.outbox.store, self.process.run_id
-                drop = partial(transitions.drop_permission, store, run_id)
-                if effect is Effect.TAKE_BACK and not self._eventually(drop):
+                outbox = self.turn.outbox
+                drop = partial(transitions.drop_permission, outbox.store, self.process.run_id)
+                if effect is Effect.TAKE_BACK and not outbox.eventually(drop):
                     self._cut_short()
                 return self._finish(event)
             case Effect.EXPIRE, _:
@@ -146,23 +145,17 @@ class KeptTurn:
         question = Interaction("risk_ack", asked.prompt, asked.options, (), asked.context)
 
         def ask() -> bool:
-            self.turn.outbox.flush()
             columns: dict[str, Any] = {"wait_deadline_at": after(run.session_timeout_sec), "process": process.note}
             if session := self._new_session(process.life.session_id):  # the run may end while it waits
                 columns["session"] = session
             return transitions.ask_permission(self.turn.outbox.store, run, question, asked.request_id, **columns)
 
-        is_asked = self._eventually(ask)
+        is_asked = self.turn.outbox.eventually(ask)
         self.processes.tell(run.run_id, KeptCause.RUN_ASKS if is_asked else KeptCause.END)
 
     def _fail_waiting(self, decision: Decision) -> None:
         """End the turn and its run, if that waits for a permission; RunHasEnded unless it goes on."""
-
-        def fail() -> bool:
-            self.turn.outbox.flush()
-            return self.processes.fail_waiting(self.process, decision)
-
-        if self._eventually(fail):
+        if self.turn.outbox.eventually(lambda: self.processes.fail_waiting(self.process, decision)):
             self._cut_short()
 
     def _cut_short(self) -> None:
@@ -176,7 +169,8 @@ class KeptTurn:
         if isinstance(life.end, events.Lost):
             level = logging.ERROR if life.end.ours else logging.INFO
             log.log(level, "%s lost its process: %s", process.run_id, life.end.detail)
-        self._fail_waiting(fails_waiting(life.end, process.seconds))
+        with suppress(sqlite3.Error):  # the server closes, and the next one fails a run that waits
+            self._fail_waiting(fails_waiting(life.end, process.seconds))
         return fails_turn(life.end, has_asked=life.has_asked), TurnResult(session=self._new_session(life.session_id))
 
     def _finish(self, event: events.TurnEnded) -> Ending:
@@ -194,6 +188,3 @@ class KeptTurn:
         if run.session is not None or not contract.sticky.keeps_session_id or unsafe(session_id or ""):
             return None
         return stored_session(contract, session_id or "", run.turn_index)
-
-    def _eventually(self, action: Callable[[], T]) -> T:
-        return transitions.eventually(action, self.wait)

@@ -9,7 +9,7 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import structs, to_builtins
 from msgspec.structs import replace
@@ -36,9 +36,7 @@ from turngate_reference.server.store.runs import IdempotentRequest, ProcessNote,
 from turngate_reference.states import ENDED, Cause, Delivery, RunError, RunErrorCode, State
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
-RETRY_SECONDS = 1.0
 MAX_CONTEXT = 64 * 2**10
 _RETURNED = "returned"  # the outcome of a turn for which no process was started
 # a run that asks for a sticky process needs no engine that resumes
@@ -271,36 +269,20 @@ def end_turn_eventually(
     run: Run,
     decision: Decision,
     result: TurnResult,
-    wait: Callable[[float], bool],
     end_process: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write the outbox's data of the turn, then its end, as soon as the store allows; `wait` as in `eventually`.
+    """End the running turn of a run after the outbox's data of it, as soon as the store allows.
 
     If the run must be canceled, `end_process` ends the process that `result` names before that.
     """
 
     def end() -> None:
-        outbox.flush()
         if end_turn(outbox.store, records, run, decision, result) is None:
             end_process()
             end_turn(outbox.store, records, run, decision, replace(result, process=None))
 
     with suppress(sqlite3.Error):
-        eventually(end, wait)
-
-
-def eventually(action: Callable[[], T], wait: Callable[[float], bool]) -> T:
-    """Retry a store operation until it succeeds; `wait` waits some seconds and returns whether to give up.
-
-    After giving up, the store's last error is raised.
-    """
-    while True:
-        try:
-            return action()
-        except sqlite3.Error:
-            log.exception("the store is not available yet")
-            if wait(RETRY_SECONDS):
-                raise
+        outbox.eventually(end)
 
 
 def ask_permission(store: Store, run: Run, interaction: Interaction, request_id: str, **columns: Any) -> bool:

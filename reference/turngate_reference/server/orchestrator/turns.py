@@ -4,7 +4,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import UNSET, Struct, field
 from msgspec.structs import replace
@@ -32,8 +32,6 @@ from turngate_reference.server.store.database import Outbox, Store
 from turngate_reference.server.store.runs import Recovery, Run, RunProfile
 from turngate_reference.states import ENDED, RunErrorCode
 
-T = TypeVar("T")
-
 
 class TurnRunner(Struct, frozen=True):
     """Runs claimed turns; `server_env` is the server's environment, `pass_env` names extra variables in it.
@@ -55,14 +53,13 @@ class TurnRunner(Struct, frozen=True):
 
     def run(self, run: Run, stop: Stop) -> bool:
         """Run a turn and save its result, success or failure; False if a sticky process holds the slot."""
-        outbox, run_id = Outbox(self.store), run.run_id
+        outbox, run_id = Outbox(self.store, self.closing.wait), run.run_id
         try:
             result = complete(
                 outbox,
                 self.records,
                 run,
                 lambda: self._turn(run, stop, outbox),
-                self.closing.wait,
                 lambda: self.kept.note(run_id),
                 lambda: self.kept.end_wholly(run_id),
             )
@@ -79,12 +76,12 @@ class TurnRunner(Struct, frozen=True):
         if run.is_sticky and (process := self.kept.find(run.run_id)):
             # its engine may have been uninstalled meanwhile
             turn = HeadlessTurn(outbox, run, process.engine, {}, text_events(outbox, run), self.data_flaw)
-            return self._kept_turn(turn).play(self._reply(run), stop)
+            return KeptTurn(turn, self.kept).play(self._reply(run, outbox), stop)
         engine = self._engine(run)
         engine = replace(engine, contract=self.trust.applied(engine.contract, run.cwd))
         reply = None
         if run.turn_index == 1:
-            run = self._prepared(run, engine)
+            run = self._prepared(run, engine, outbox)
             if (
                 run.is_sticky
                 and run.execution_mode is Mode.INTERACTIVE
@@ -93,17 +90,17 @@ class TurnRunner(Struct, frozen=True):
                 reason = run.profile.reason if run.profile else ""
                 raise TurnFailed(RunErrorCode.INTERACTION_PROCESS_LOST, f"{lack}, which the run would need: {reason}")
         else:
-            reply = self._reply(run)
+            reply = self._reply(run, outbox)
         env = self._env(engine, run.locations)
         keeps = run.is_sticky and engine.contract.sticky.transport != "none"
         if why := self._unsafe(run, engine, env, kept=keeps):
             raise TurnFailed(RunErrorCode.ENGINE_UNSAFE, why)
         turn = HeadlessTurn(outbox, run, engine, env, text_events(outbox, run), self.data_flaw)
         if keeps:
-            return self._kept_turn(turn).play(reply, stop)
+            return KeptTurn(turn, self.kept).play(reply, stop)
         command = turn.command(reply)
         if reply is not None:
-            self._eventually(lambda: transitions.note_sending(self.store, run))
+            outbox.eventually(lambda: transitions.note_sending(self.store, run))
         return turn.conclude(turn.play(command, stop), INTERRUPTED)
 
     def _engine(self, run: Run) -> InstalledEngine:
@@ -113,7 +110,7 @@ class TurnRunner(Struct, frozen=True):
         except MachineError as lacking:
             raise TurnFailed(RunErrorCode.ENGINE_UNAVAILABLE, str(lacking)) from lacking
 
-    def _prepared(self, run: Run, engine: InstalledEngine) -> Run:
+    def _prepared(self, run: Run, engine: InstalledEngine, outbox: Outbox) -> Run:
         """Decide on turn 1 what every later turn reuses: locations, version, profile."""
         if why := prepare_workspace(run):
             raise TurnFailed(RunErrorCode.ENGINE_UNAVAILABLE, f"the workspace can't be used: {why}")
@@ -135,14 +132,11 @@ class TurnRunner(Struct, frozen=True):
                 runs.change(connection, run.run_id, **settled)
                 return runs.get(connection, run.run_id)
 
-        return self._eventually(settle)
+        return outbox.eventually(settle)
 
-    def _kept_turn(self, turn: HeadlessTurn) -> KeptTurn:
-        return KeptTurn(turn, self.kept, self.closing.wait)
-
-    def _reply(self, run: Run) -> str:
+    def _reply(self, run: Run, outbox: Outbox) -> str:
         """Return the reply that begins a turn."""
-        return self._eventually(lambda: runs.last_answer(self.store, run.run_id, run.turn_index)) or ""
+        return outbox.eventually(lambda: runs.last_answer(self.store, run.run_id, run.turn_index)) or ""
 
     def _leave_process(self, run_id: str) -> bool:
         """Leave the process of a turn to the next one, or to its end; whether there is one, which holds the slot."""
@@ -161,9 +155,6 @@ class TurnRunner(Struct, frozen=True):
         except RefusedError as unsafe:
             return str(unsafe)
         return None
-
-    def _eventually(self, action: Callable[[], T]) -> T:
-        return transitions.eventually(action, self.closing.wait)
 
     def _env(self, engine: InstalledEngine, locations: Mapping[str, str | None]) -> dict[str, str]:
         return engine_environment(engine.contract, self.server_env, locations, self.pass_env)

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from turngate import MachineError
 from turngate.files import open_private
@@ -27,6 +27,7 @@ BUSY_SECONDS = 5.0
 RETRY_SECONDS = 1.0
 MAX_PENDING = 8 * 2**20
 Write = Callable[[sqlite3.Connection], None]
+T = TypeVar("T")
 
 
 class DatabaseGoneError(sqlite3.OperationalError):
@@ -155,10 +156,13 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 
 class Outbox:
-    """Performs writes in order, as soon as the store allows; pending ones hold at most `MAX_PENDING` characters."""
+    """Performs writes in order, as soon as the store allows; pending ones hold at most `MAX_PENDING` characters.
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    `wait` waits some seconds if the store can't be written, and returns whether to give up.
+    """
+
+    def __init__(self, store: Store, wait: Callable[[float], bool]) -> None:
+        self.store, self._wait = store, wait
         self._pending: deque[tuple[Write, int]] = deque()
         self._size, self._has_thread = 0, False
         self._lock, self._one_writer = threading.Lock(), threading.Lock()
@@ -177,6 +181,20 @@ class Outbox:
             if not self._has_thread:
                 self._start()
             return True
+
+    def eventually(self, action: Callable[[], T]) -> T:
+        """Write everything pending, then perform `action`, as soon as the store allows.
+
+        After `wait` has given up, the last sqlite3.Error is raised.
+        """
+        while True:
+            try:
+                self.flush()
+                return action()
+            except sqlite3.Error:
+                log.exception("the store is not available yet")
+                if self._wait(RETRY_SECONDS):
+                    raise
 
     def flush(self) -> None:
         """Write everything pending before returning; sqlite3.Error if the store can't be written now."""

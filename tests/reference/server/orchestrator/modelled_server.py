@@ -82,8 +82,8 @@ class ModelledTurns(TurnRunner, frozen=True):
             run = runs.get(connection, run.run_id)
         if kind == NEEDS_PROCESS:
             turn = HeadlessTurn(outbox, run, ENGINE, {}, self._pass, self.data_flaw)
-            reply = self._reply(run) if run.turn_index > 1 else None
-            return KeptTurn(turn, self.kept, self.closing.wait).play(reply, stop)
+            reply = self._reply(run, outbox) if run.turn_index > 1 else None
+            return KeptTurn(turn, self.kept).play(reply, stop)
         run.cwd.mkdir(exist_ok=True)  # a reply is refused without it
         transitions.note_sending(self.store, run)
         ended: queue.SimpleQueue[Decision] = queue.SimpleQueue()

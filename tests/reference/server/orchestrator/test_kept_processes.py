@@ -15,10 +15,10 @@ from tests.reference.server_env import ASK, ServerEnv
 from turngate.contract import load
 from turngate.model import Mode
 from turngate_reference.server.orchestrator.decide import Decision
-from turngate_reference.server.orchestrator.kept_processes import RETRY_SECONDS, KeptProcess, KeptProcesses
+from turngate_reference.server.orchestrator.kept_processes import KeptProcess, KeptProcesses
 from turngate_reference.server.orchestrator.kept_states import Effect, KeptCause, KeptState
 from turngate_reference.server.orchestrator.run_files import Records
-from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.database import RETRY_SECONDS, Store
 from turngate_reference.server.store.runs import ProcessNote
 from turngate_reference.server.transports.events import (
     AgentText,

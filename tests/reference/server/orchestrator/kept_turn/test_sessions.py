@@ -18,7 +18,7 @@ def turn(session: RunSession | None) -> KeptTurn:
     """Return the first turn of a run with this session."""
     run = type("Run", (), {"session": session, "cwd": Path(), "turn_index": 1})()
     headless = HeadlessTurn(cast(Outbox, None), cast(Run, run), ENGINE, {}, lambda _text: None, lambda *_: None)
-    return KeptTurn(headless, cast(KeptProcesses, None), lambda _seconds: True)
+    return KeptTurn(headless, cast(KeptProcesses, None))
 
 
 @pytest.mark.parametrize(

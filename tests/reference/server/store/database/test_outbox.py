@@ -41,7 +41,7 @@ def texts(store: Store) -> list[str]:
 
 def test_a_locked_database_keeps_nobody_waiting_and_loses_nothing(store: Store, tmp_path: Path) -> None:
     """Writes queued while another process locks the database are made once, in order, after it unlocks."""
-    turn = Outbox(store)
+    turn = Outbox(store, lambda _seconds: True)
     with locked_database(tmp_path / "turngate.db"):
         start = time.monotonic()
         for number in range(100):
@@ -57,9 +57,29 @@ def test_a_locked_database_keeps_nobody_waiting_and_loses_nothing(store: Store, 
     turn.close()
 
 
+def test_an_action_comes_after_what_is_pending(store: Store, tmp_path: Path) -> None:
+    """Both are tried again until the store allows it, or the wait gives up."""
+    with contextlib.ExitStack() as locked:
+
+        def unlock(_seconds: float) -> bool:
+            locked.close()
+            return False
+
+        turn = Outbox(store, unlock)
+        locked.enter_context(locked_database(tmp_path / "turngate.db"))
+        turn.put(adding("first"))
+        assert turn.eventually(lambda: texts(store)) == ["first"]
+    with locked_database(tmp_path / "turngate.db"):
+        turn = Outbox(store, lambda _seconds: True)
+        turn.put(adding("never"))
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            turn.eventually(lambda: texts(store))
+        turn.close()
+
+
 def test_it_is_written_without_a_flush(store: Store) -> None:
     """Writes are made soon even without a flush, so clients see each text quickly."""
-    turn, written = Outbox(store), threading.Event()
+    turn, written = Outbox(store, lambda _seconds: True), threading.Event()
     turn.put(lambda _connection: written.set())
     assert written.wait(PATIENCE)
 
@@ -67,7 +87,7 @@ def test_it_is_written_without_a_flush(store: Store) -> None:
 def test_memory_is_bounded(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A write that doesn't fit is rejected; there is room again once pending writes are made."""
     monkeypatch.setattr(database, "MAX_PENDING", 10)
-    turn = Outbox(store)
+    turn = Outbox(store, lambda _seconds: True)
     with locked_database(tmp_path / "turngate.db"):
         assert [turn.put(adding(text), len(text)) for text in ("1234567", "7654", "321")] == [True, False, True]
     turn.flush()
@@ -82,7 +102,7 @@ def test_what_can_never_be_written_holds_up_nothing(store: Store) -> None:
     def broken(_connection: sqlite3.Connection) -> None:
         raise TypeError
 
-    turn = Outbox(store)
+    turn = Outbox(store, lambda _seconds: True)
     turn.put(broken)
     turn.put(adding("after"))
     turn.flush()
@@ -95,7 +115,7 @@ def test_without_a_thread_it_is_written_by_the_flush(store: Store, monkeypatch: 
     def none_left(_thread: threading.Thread) -> None:
         raise RuntimeError
 
-    turn = Outbox(store)
+    turn = Outbox(store, lambda _seconds: True)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", none_left)
         assert turn.put(adding("late"))
@@ -106,6 +126,6 @@ def test_without_a_thread_it_is_written_by_the_flush(store: Store, monkeypatch: 
 
 def test_a_closed_one_takes_nothing(store: Store) -> None:
     """After the end of a turn, nothing more is written."""
-    turn = Outbox(store)
+    turn = Outbox(store, lambda _seconds: True)
     turn.close()
     assert not turn.put(adding("late"))
