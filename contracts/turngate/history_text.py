@@ -143,8 +143,7 @@ def _options(group: list[Change]) -> str:
         state = f"no longer on the help page, but still accepted{_places(group)}"
         state = state if after == HIDDEN else f"on the help page again{_places(group)}"
         return f"{noun} {_listed(_names(group))} {verb} {state}."
-    takes, took = (f"`{value}`" if value else "no value" for value in (after, before))
-    return f"Option `{group[0].subject}` takes {takes} instead of {took}{_places(group)}."
+    return f"Option `{group[0].subject}` takes {_values(before, after)}{_places(group)}."
 
 
 def _commands(group: list[Change]) -> str:
@@ -163,8 +162,12 @@ def _commands(group: list[Change]) -> str:
         return f"Command `{command}` has the new {options}."
     if after is None:
         return f"Command `{command}` no longer shows the {options}."
+    return f"The {options} of command `{command}` takes {_values(before, after)}."
+
+
+def _values(before: str, after: str) -> str:
     takes, took = (f"`{value}`" if value else "no value" for value in (after, before))
-    return f"The {options} of command `{command}` takes {takes} instead of {took}."
+    return f"{takes} instead of {took}"
 
 
 def _protocol(group: list[Change]) -> str:
