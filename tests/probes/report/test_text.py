@@ -164,6 +164,8 @@ def test_the_models_are_named_with_what_they_depend_on() -> None:
     assert "which it takes by itself (it depends on the login), and with stub, for which turns ask\n" in text(
         j.started(), planned, j.turn(), j.ended()
     )
+    unnamed = text(j.started(), planned, j.turn(requests=[]), j.ended())
+    assert "the model that it takes by itself, which no request named (it depends on the login)" in unnamed
 
 
 def test_a_release_that_does_not_exist_is_not_called_one_that_passed() -> None:
