@@ -40,6 +40,7 @@ WHY_NOT = {
     r"turngate (start|resume)|git diff": "handles are drawn by chance: tests/reference/conversations",
     r"turngate probe$": "it probes every engine, which takes minutes: tests/acceptance/test_probe.py",
     r"turngate probe --pinned$": "it probes every pinned engine: `.ci/run` and `make night` do that in parts",
+    r"turngate probe --last-failed": "nothing may have failed: tests/probes/cli/test_probe.py",
     r"turngate probe --level live": "it needs an account: tests/probes/cli/test_live.py",
     r"turngate probe --level server": "it takes minutes: `make server` runs it on real engines",
     r"turngate (probe|contracts record) .*(=/path/to/|iflow=|=\./node_modules)": "the path is a placeholder",
@@ -108,6 +109,8 @@ def helped() -> Iterator[str]:
 
 
 EXAMPLES = sorted({*shown(), *helped()})
+# without a terminal it shows what it would write
+EXIT_CODES = {"turngate init": 1}
 RUN = [command for command in EXAMPLES if not any(re.match(pattern, command) for pattern in WHY_NOT)]
 
 
@@ -171,7 +174,7 @@ def _bin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         install(contract, executable.parent)
         integrity = registry.promised(version) or "sha512-simulated"
         (root / MARKER).write_text(f"{registry.package} {version} {integrity}\n")
-    for engine in ("codex", "gemini"):
+    for engine in ("codex", "claude", "gemini"):
         install(load.contract(engine).at(pinned_version(engine)), folder / "path")
     program = folder / "path/turngate"
     program.write_text(f"#!{sys.executable}\n{HURRIED}\n")
@@ -196,6 +199,6 @@ def test_the_example_works(command: str, bin_folder: Path, tmp_path: Path) -> No
         ended = subprocess.run(
             ("bash", "-c", line), cwd=tmp_path, env=env, capture_output=True, text=True, timeout=1000, check=False
         )
-        assert ended.returncode == 0, ended.stderr or ended.stdout
+        assert ended.returncode == EXIT_CODES.get(line, 0), ended.stderr or ended.stdout
     for name in re.findall(r"--(?:report|install) (\S+)", command):
         assert (tmp_path / name).exists()

@@ -5,7 +5,6 @@ Some engines exit before a pipe has taken all that they print, and lose the rest
 
 import fcntl
 import os
-import tempfile
 import threading
 from typing import Self
 
@@ -22,6 +21,8 @@ class OutputFile:
     """
 
     def __init__(self) -> None:
+        import tempfile  # noqa: PLC0415 - only engines that cut what they write to a pipe get a file
+
         try:
             self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - `close` closes it
         except OSError as error:

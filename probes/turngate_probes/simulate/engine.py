@@ -74,6 +74,7 @@ class HeadlessCall:
         self.prompt = self._read_prompt()
         self.responded, self.is_too_long, self.listed = False, False, False
         self.store = store(contract, world.env, self.world.cwd)
+        self._is_kept = True
         self.facts = {"start", "auto" if asked.auto else "interactive", *(name for name, _ in asked.line.options)}
         if asked.model == contract.hermetic.model:
             self.facts.add("unknown-model")
@@ -166,6 +167,7 @@ class HeadlessCall:
             return self._turn(self._fresh())
         with held(self.world.env, handle) as is_free:
             if is_free or self._accepts_both():
+                self._is_kept = is_free
                 return self._resume(handle)
             self.slots |= {"handle": handle, "error": f"the session {handle} is in use"}
             self.facts |= {"dead"}
@@ -276,8 +278,8 @@ class HeadlessCall:
         return 0
 
     def _keep(self, session: SimulatedSession) -> None:
-        """Save a session, unless an option says that it is not kept."""
-        if self.asked.line.last(self.syntax.unkept) is None:
+        """Save a session, unless an option says that it is not kept, or another process has it."""
+        if self._is_kept and self.asked.line.last(self.syntax.unkept) is None:
             self.store.keep(session)
 
     def _ask_and_keep(self, session: SimulatedSession) -> Failed | None:

@@ -26,6 +26,7 @@ class Texts:
         self._pieces: list[str] = []
         self._message: object = None
         self._added = asyncio.Event()
+        self._is_over = False
 
     def add(self, text: str, message: object = None) -> None:
         """Take a piece of a message (None: of the only message)."""
@@ -34,11 +35,16 @@ class Texts:
         self._pieces.append(text)
         self._added.set()
 
+    def end(self) -> None:
+        """Expect no more text, since the process has ended."""
+        self._is_over = True
+        self._added.set()
+
     async def settle(self) -> None:
         """Wait until the text has a whole envelope, which shows that nothing is missing, or no more text comes."""
         with suppress(TimeoutError):
             async with asyncio.timeout(MOST_LATE_SECONDS):
-                while not isinstance(read_envelope(self.final or ""), Envelope):
+                while not self._is_over and not isinstance(read_envelope(self.final or ""), Envelope):
                     self._added.clear()
                     await asyncio.wait_for(self._added.wait(), LATE_SECONDS)
 
@@ -89,7 +95,8 @@ class AcpTransport(RpcTransport):
         try:
             ended = await self.call("session/prompt", sent(prompt))
             if ended.get("stopReason") == _WELL and not self._other_session:
-                await texts.settle()
+                with self.process.held(texts.end):
+                    await texts.settle()
         except TransportError as failed:
             return texts.final, str(failed)
         finally:

@@ -7,8 +7,8 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 from typing import IO, cast
 
@@ -65,6 +65,8 @@ class EngineProcess:
         self.on_line: Callable[[bytes], None] = lambda _line: None
         self._lines = Lines(Problems())
         self._tail, self._reason = b"", ""
+        self._holder: Callable[[], None] | None = None
+        self._is_drained = False
         self._files = ExitStack()
         self._stdin: asyncio.WriteTransport | None = None
 
@@ -158,6 +160,17 @@ class EngineProcess:
             self._reason = why
             asyncio.get_running_loop().call_later(_DRAIN, self._settle)
 
+    @contextmanager
+    def held(self, drained: Callable[[], None]) -> Iterator[None]:
+        """Declare no loss before the end of this block; `drained` is called if the last output has been read."""
+        self._holder = drained
+        try:
+            yield
+        finally:
+            self._holder = None
+            if self._is_drained:
+                self._settle()
+
     def close(self) -> None:
         """Close the pipes and the traces."""
         if self._stdin is not None and not self._stdin.is_closing():
@@ -202,6 +215,10 @@ class EngineProcess:
     def _settle(self) -> None:
         """Set the reason with the last lines on standard error; an exit takes precedence over other reasons."""
         if self.lost.done():
+            return
+        self._is_drained = True
+        if self._holder:
+            self._holder()
             return
         why = _EXITED if _has_exited(self.pid) else self._reason
         self.lost.set_result(why + stderr_note(self._tail.decode("utf-8", "replace")))
