@@ -14,8 +14,10 @@ from turngate.process.executable import PrintedText
 from turngate_probes.harness.interrupt import Obstacle, ObstacleError
 from turngate_probes.stub_model import Exchange
 
-# By these, a client finds out whether a backend at a local address is LM Studio, Ollama, llama.cpp or vLLM.
-_LOCAL_SERVERS = {
+# By these, a client finds out whether a backend at a local address is LM Studio, Ollama, llama.cpp or vLLM, and which
+# model the gateway of Kilo's own provider prefers.
+_BACKEND_QUERIES = {
+    ("GET", "/api/defaults"),
     ("GET", "/api/v1/models"),
     ("GET", "/api/tags"),
     ("POST", "/api/show"),
@@ -179,7 +181,7 @@ def unknown_requests(exchanges: Iterable[Exchange]) -> set[str]:
     # a tunnel without a host goes to this machine: an absent backend, requested through the proxy
     asked = {(r.method, r.path) for r in exchanges if r.protocol is None and r.method != "CONNECT"}
     # some clients open their connection early by reading the root, which asks for nothing
-    return {f"{method} {path}" for method, path in asked - {("GET", "/"), ("HEAD", "/")} - _LOCAL_SERVERS}
+    return {f"{method} {path}" for method, path in asked - {("GET", "/"), ("HEAD", "/")} - _BACKEND_QUERIES}
 
 
 class CaseEnd(Struct, frozen=True):
