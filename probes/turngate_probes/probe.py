@@ -35,7 +35,7 @@ from turngate_probes.journal import events
 from turngate_probes.journal.journal import Journal, seen_event
 from turngate_probes.probe_settings import ProbeSettings
 from turngate_probes.record import replay
-from turngate_probes.releases.source import TEST_ONE, Release, ReleaseSource, UnfitWrapperError
+from turngate_probes.releases.source import Release, ReleaseSource, UnfitWrapperError
 from turngate_probes.releases.target import Target
 from turngate_probes.server_level.cases import SERVER_CASES
 
@@ -61,13 +61,10 @@ class Probe:
         self,
         targets: Sequence[Target | Release],
         skipped: tuple[events.SkippedEngine, ...] = (),
-        *,
-        only_recordings: bool = False,
     ) -> None:
         """Probe all targets in parallel; an error in one does not affect the others.
 
-        The caller already holds targets that are releases. `skipped` goes into the journal. `only_recordings` says that
-        no engine is installed, so the releases stay unanswered, whatever their recordings show.
+        The caller already holds targets that are releases. `skipped` goes into the journal.
         """
         started = time.monotonic()
         self._builds |= len({target.engine for target in targets}) < len(targets)
@@ -85,9 +82,6 @@ class Probe:
         )
         with ThreadPoolExecutor(max(1, len(targets)), thread_name_prefix="release") as pool:
             cpu_seconds = sum(pool.map(self._probe, targets))
-        for key in list(self._keys) if only_recordings else ():
-            what = "no engine is installed, and recordings alone don't show how one behaves"
-            self.journal.add(events.ReleaseFailed(release=key, reason=Reason.NO_EXECUTABLE, what=what, hint=TEST_ONE))
         seconds, stopped = round(time.monotonic() - started, 3), self.interrupt.is_set()
         engine_seconds = round(cpu_seconds, 3)
         self.journal.add(events.ProbeFinished(seconds=seconds, engine_seconds=engine_seconds, interrupted=stopped))

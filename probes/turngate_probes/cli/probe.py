@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from turngate.cli import UNANSWERED, given_as
+from turngate.cli import given_as
 from turngate.contract.clauses import Level
 from turngate_probes.cli.shared_options import (
     clause_option,
@@ -137,7 +137,7 @@ def probe(options: ProbeOptions) -> int:
     from turngate_probes.probe import Probe
     from turngate_probes.probe_settings import ProbeSettings, default_jobs, journal_path, sandboxes_path
     from turngate_probes.releases.selection import known_clauses
-    from turngate_probes.releases.source import Release, nothing_installed, of_pin
+    from turngate_probes.releases.source import Release, of_pin
     from turngate_probes.report.build import build
     from turngate_probes.report.progress import live
     from turngate_probes.report.publish import publish
@@ -163,9 +163,6 @@ def probe(options: ProbeOptions) -> int:
     skipped: tuple[SkippedEngine, ...] = ()
     if not asked:
         asked, skipped = _available(options.output.console, pinned=options.pinned)
-    alone = not asked
-    if alone:
-        asked, skipped = _recorded(options.level, skipped)
     if options.pinned:
         asked = [of_pin(target) for target in asked]
     subjects: Sequence[Target | Release] = asked
@@ -181,11 +178,8 @@ def probe(options: ProbeOptions) -> int:
         listener = stack.enter_context(live(options.output.progress, runner.interrupt))
         journal = stack.enter_context(closing(Journal(path, [listener])))
         stack.enter_context(interrupting(runner.interrupt.set))
-        Probe(settings, journal, runner).run(subjects, skipped, only_recordings=alone)
-    code = publish(view(build(read(path))), options.output, path)
-    if alone and code == UNANSWERED:
-        raise nothing_installed()
-    return code
+        Probe(settings, journal, runner).run(subjects, skipped)
+    return publish(view(build(read(path))), options.output, path)
 
 
 def _last_failed(options: ProbeOptions) -> ProbeOptions:
@@ -275,13 +269,18 @@ def _resumed() -> tuple[str, ...]:
 
 
 def _available(console: "Console", *, pinned: bool) -> "tuple[list[Target], tuple[SkippedEngine, ...]]":
-    """Return the engines that are installed, or the pinned ones, and print and return the others."""
+    """Return the engines that are installed, or the pinned ones, and print and return the others.
+
+    NotInstalledError: there are none.
+    """
     from turngate import engine_names
     from turngate_probes.journal.events import SkippedEngine
-    from turngate_probes.releases.source import ABSENT, not_installed, not_pinned
+    from turngate_probes.releases.source import ABSENT, not_installed, not_pinned, nothing_installed
     from turngate_probes.releases.target import Target
 
     obstacles = {engine: (not_pinned if pinned else not_installed)(engine) for engine in engine_names()}
+    if all(obstacles.values()):
+        raise nothing_installed()
     skipped = tuple(SkippedEngine(engine, why) for engine, why in obstacles.items() if why)
     absent = [left_out.engine for left_out in skipped if left_out.why.endswith(ABSENT)]
     if absent:
@@ -290,17 +289,3 @@ def _available(console: "Console", *, pinned: bool) -> "tuple[list[Target], tupl
         if left_out.engine not in absent:
             console.print(f"skipped {left_out.engine}: {left_out.why}", soft_wrap=True)
     return [Target(engine) for engine, why in obstacles.items() if not why], skipped
-
-
-def _recorded(level: Level, skipped: "tuple[SkippedEngine, ...]") -> "tuple[list[Target], tuple[SkippedEngine, ...]]":
-    """Return the engines that have nothing but recordings, and those of `skipped` that lack even these.
-
-    NotInstalledError if this level can't use recordings, or there are none.
-    """
-    from turngate_probes.releases.source import nothing_installed, with_recordings
-    from turngate_probes.releases.target import Target
-
-    recorded = with_recordings() if level != "server" else []
-    if not recorded:
-        raise nothing_installed()
-    return [Target(engine) for engine in recorded], tuple(one for one in skipped if one.engine not in recorded)

@@ -40,8 +40,8 @@ from turngate_probes.releases.registry import Registry, RegistryName
 from turngate_probes.releases.target import Target
 
 TEST_ONE = (
-    "`turngate probe --pinned` installs and tests the pinned releases, and "
-    "`turngate probe ENGINE=/path/to/executable` tests an executable"
+    "name one: `turngate probe codex` installs the pinned release and tests it, and "
+    "`turngate probe codex=/path/to/codex` tests an executable"
 )
 ABSENT = "is not on PATH"
 _NAME_IT = "pass an executable as ENGINE=PATH"
@@ -241,13 +241,7 @@ def of_pin(target: Target) -> Target:
 
 def nothing_installed() -> NotInstalledError:
     """Return the error of a probe that found no engine."""
-    return NotInstalledError("no engine is on PATH", TEST_ONE)
-
-
-def with_recordings() -> list[str]:
-    """Return the engines that were withdrawn, and can be judged by recordings."""
-    sealed = (name for name in engine_names() if load_contract(name).lifecycle.status == "sealed")
-    return [name for name in sealed if recorded_releases.newest(name)]
+    return NotInstalledError(f"no engine is on PATH: {', '.join(engine_names())}", TEST_ONE)
 
 
 def _recorded(engine: str) -> Release:

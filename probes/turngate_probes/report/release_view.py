@@ -35,7 +35,7 @@ from turngate_probes.report.view import (
     View,
 )
 from turngate_probes.report.wording import (
-    NOT_TESTED,
+    NOT_KNOWN,
     advice,
     counted,
     duration,
@@ -220,9 +220,9 @@ def _facts(release: ReleaseReport) -> Iterator[Fact]:
     """Return what a page says about a release as a whole."""
     profile, able, handle = release.profile, release.capability, release.handle
     yield Fact("clauses", (counted(release),))
-    yield Fact("profile", (f"{profile.kind.replace('_', ' ')}: {profile.reason}" if profile else NOT_TESTED,))
+    yield Fact("profile", (f"{profile.kind.replace('_', ' ')}: {profile.reason}" if profile else NOT_KNOWN,))
     ability = able and ("supported" if able.supported else "not reliable")
-    yield Fact("resume", (f"{ability}, by {able.probe_method}: {able.detail}" if able else NOT_TESTED,))
+    yield Fact("resume", (f"{ability}, by {able.probe_method}: {able.detail}" if able else NOT_KNOWN,))
     kind = f"({handle.handle_type.replace('_', ' ')})" if handle else "none"
     yield Fact("handle", (kind,), handle.handle_value if handle else "")
     yield Fact("executable", (f"{release.executable or 'none was run'} ({from_where(release.source)})",))

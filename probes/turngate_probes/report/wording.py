@@ -19,7 +19,7 @@ from turngate_probes.report.reports import (
 MINUTE, TEN = 60, 10
 MOST_NAMED = 4
 EXPLAIN: Final = "turngate explain"
-NOT_TESTED: Final = "not tested"
+NOT_KNOWN: Final = "not known"
 LABELS: Final[dict[str, str]] = {Result.DEVIATES: "known caveat"}
 
 
@@ -69,8 +69,8 @@ def verdict_of(release: ReleaseReport) -> str:
 
 
 def profile_of(release: ReleaseReport) -> str:
-    """Return the profile kind of a release; `not tested` if resuming was not tested."""
-    return release.profile.kind if release.profile else NOT_TESTED
+    """Return the profile kind of a release; `not known` if resuming was not tested."""
+    return release.profile.kind if release.profile else NOT_KNOWN
 
 
 def counted(release: ReleaseReport) -> str:

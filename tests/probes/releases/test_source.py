@@ -21,7 +21,6 @@ from turngate_probes.releases.source import (
     not_pinned,
     of_pin,
     published,
-    with_recordings,
 )
 from turngate_probes.releases.target import Target, parse_target
 from turngate_probes.simulate.simulated_process import install
@@ -231,14 +230,6 @@ def test_a_target_stands_for_the_pinned_release() -> None:
         assert of_pin(target) == target
     with pytest.raises(UsageError, match="no release of kimi is pinned"):
         of_pin(Target("kimi"))
-
-
-def test_withdrawn_engines_have_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An engine that was withdrawn can be judged as long as there are recordings of it."""
-    monkeypatch.setattr(recorded_releases, "folders", lambda: [tmp_path / "fixtures"])
-    assert with_recordings() == []
-    (tmp_path / "fixtures/iflow/0.5.9").mkdir(parents=True)
-    assert with_recordings() == ["iflow"]
 
 
 def test_an_interrupt_ends_the_question_for_the_version(path: Path, tmp_path: Path) -> None:

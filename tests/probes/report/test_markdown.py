@@ -62,7 +62,7 @@ def test_it_tells_the_gist_each_verdict_and_each_failure() -> None:
         "✅ compatible (clause set 2026-12), 1 known caveat",
         f"{EVERY - 2} passed, 1 known caveat, 0 failed, 0 not run, 1 unsupported",
     ]
-    assert cells[-3:] == ["❔ unanswered (clause set 2026-12)", "npm is absent", "not tested"]
+    assert cells[-3:] == ["❔ unanswered (clause set 2026-12)", "npm is absent", "not known"]
     assert shown.texts["summary"][0] == "❌ codex@0.169.0: resume.accepted (breaking): the resume was refused"
     assert "$ codex exec --json" in shown.texts["pre"][0]
     assert [tag for tag, _ in shown.elements].count("details") == 2

@@ -46,7 +46,7 @@ def test_a_version_stands_with_the_build_that_the_key_names(key: str, shown: str
 
 def test_what_was_not_tested_is_called_so() -> None:
     """A release that could not be probed is called untested and has no profile."""
-    assert profile_of(samples.of([j.planned(), j.failed()]).releases[0]) == "not tested"
+    assert profile_of(samples.of([j.planned(), j.failed()]).releases[0]) == "not known"
 
 
 def test_a_clause_of_another_turngate_is_not_known() -> None:
@@ -97,4 +97,4 @@ def test_no_format_judges_a_resume_that_was_not_tested(
     written = "\n".join([rendered, *annotated, *text])
     assert not re.search(r'sticky.process|"supported": false|not reliable|None', written)
     if suffix in (".xml", ".md", ".html"):  # they show the profile
-        assert "not tested" in rendered
+        assert "not known" in rendered

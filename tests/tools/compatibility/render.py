@@ -12,7 +12,7 @@ from turngate.contract import load
 from turngate.contract.clauses import Result, Severity
 from turngate.contract.verdict import Verdict
 from turngate.history import History, KnownRelease, KnownResult
-from turngate_probes.report.wording import NOT_TESTED
+from turngate_probes.report.wording import NOT_KNOWN
 
 ROOT = Path(__file__).parents[3]
 README, PAGE, RECIPES = ROOT / "README.md", ROOT / "docs" / "compatibility.md", ROOT / "docs" / "engines"
@@ -187,7 +187,7 @@ def _not_known(known: History) -> str:
 
 
 def _recorded_row(release: KnownRelease) -> tuple[str, ...]:
-    verdict, profile = str(release.verdict), release.profile or NOT_TESTED
+    verdict, profile = str(release.verdict), release.profile or NOT_KNOWN
     return release.version, FROM_RECORDINGS, verdict, release.clause_set, profile, _failed(release)
 
 
@@ -204,7 +204,7 @@ def _stretch(alike: Sequence[KnownRelease], known: History) -> tuple[str, ...]:
         f"{len(versions)} of {count}",
         str(alike[0].verdict),
         alike[0].clause_set,
-        alike[0].profile or NOT_TESTED,
+        alike[0].profile or NOT_KNOWN,
         _failed(alike[0]),
     )
 
