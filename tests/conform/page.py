@@ -10,13 +10,12 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGE, KEPT = DOCS / "orchestrators.md", DOCS / "orchestrators.json"
 HEAD = """# Released orchestrators
 
-What `turngate conform` sees when it runs orchestrators from their released packages. [Test your
-orchestrator](test-your-orchestrator.md#rules) describes the rules and scenarios. A client library is not a whole
-orchestrator: where it breaks a rule, its caller can often check the case, and the tables below say how.
+What `turngate conform` sees when it runs orchestrators from their released packages. `turngate conform --scenario NAME
+--show` says what happens in a scenario, and which rule it tests. A client library is not a whole orchestrator: where it
+breaks a rule, its caller can often check the case, and the tables below say how.
 
-A scenario is skipped if the engine, the form of its output, or a process for several turns can't play it, or if it
-needs a reply and the orchestrator has only one turn. In a checkout, `make orchestrators ARGS=codex_sdk` measures one of
-them again.
+A scenario is skipped if the engine or the form of its output can't play it, or if it needs a reply and the orchestrator
+has only one turn. In a checkout, `make orchestrators ARGS=codex_sdk` measures one of them again.
 
 | orchestrator | engine | measured | pass | fail | skipped |
 |---|---|---|---|---|---|
@@ -50,13 +49,13 @@ def _details(row: Measured) -> Iterator[str]:
     yield f"## {_named(row)}\n"
     if notes := " ".join(_notes(_KNOWN[row.name])):
         yield f"{notes}\n"
-    yield "| scenarios | broken rules | what was seen |\n|---|---|---|"
+    yield "| scenarios | what was seen |\n|---|---|"
     alike = dict[str, list[Breach]]()
     for breach in row.breaches:
         alike.setdefault(breach.seen, []).append(breach)
     for seen, breaches in alike.items():
         one_line = seen.replace("|", "\\|").replace("\n", " ")
-        yield f"| {_listed(one.scenario for one in breaches)} | {_listed(one.rule for one in breaches)} | {one_line} |"
+        yield f"| {_listed(one.scenario for one in breaches)} | {one_line} |"
     yield ""
 
 

@@ -1,4 +1,4 @@
-"""The page docs/test-your-orchestrator.md: its drivers work, and it lists every rule and scenario."""
+"""The page docs/test-your-orchestrator.md: its drivers and its baseline work."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import pytest
 from tests.conform.orchestrators.catalogue import CORRECT
 from tests.conform.real import ORCHESTRATORS
 from turngate import load_contract
-from turngate_probes.conform.catalogue import rules, scenarios
+from turngate_probes.conform.catalogue import scenarios
 from turngate_probes.conform.conform_report import Conformance, ScenarioResult, expected_breaches
 from turngate_probes.conform.session import ConformSession
 from turngate_probes.harness.interrupt import Interrupt
@@ -22,7 +22,6 @@ DRIVERS = ("A command", "An HTTP server", "A queue worker")
 LONGEST = 25
 # a line of code that is neither an import nor a comment nor a closing bracket
 _CODE = re.compile(r"^(?! *(?:import|from)\b| *(?://|#|\"\"\")).*\w", re.MULTILINE)
-OUTCOMES = {"success": "succeed", "failure": "fail", "either": "either"}
 # the worker of the queue: the correct orchestrator, which takes the text of each turn from a job
 WORKER = '''def main() -> None:
     """Work until this process is ended."""
@@ -96,23 +95,8 @@ def test_a_driver_is_short() -> None:
     assert {name: length for name, length in lengths.items() if not 3 <= length <= LONGEST} == {}
 
 
-def test_the_page_lists_every_rule_and_scenario() -> None:
-    """With their sentences, in the order of the catalogue."""
-    rows = re.findall(r"^\| `[a-z0-9-]+` \| .*\|$", PAGE.read_text("utf-8").partition("\n## Rules\n")[2], re.MULTILINE)
-    expected = [f"| `{_short(rule.id)}` | {rule.sentence} |" for rule in rules().values()]
-    expected += [
-        f"| `{one.id}` | {one.sentence} | {OUTCOMES[one.expect]} | `{_short(one.rule)}` |"
-        for one in scenarios().values()
-    ]
-    assert rows[: len(expected)] == expected
-
-
 def test_the_baseline_of_the_page_is_one(tmp_path: Path) -> None:
     """It names a rule and a scenario."""
     file = tmp_path / "expected.yaml"
     file.write_text(block("In CI", "yaml"), "utf-8")
     assert [entry.scenario for entry in expected_breaches(file)] == ["fresh-session"]
-
-
-def _short(rule: str) -> str:
-    return rule.removeprefix("orchestrator.")

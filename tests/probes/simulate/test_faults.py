@@ -1,14 +1,11 @@
 """The list of faults, and the words that name them."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from tests.tables import each
 from turngate_probes.simulate.faults import NONE, Faults, Play, for_turn, listed, parsed
-
-PAGE = Path(__file__).parents[3] / "docs/simulated-engines.md"
 
 
 def test_words_name_faults() -> None:
@@ -55,12 +52,3 @@ def test_plays_of_a_turn_add_up() -> None:
     """Those of other turns don't count."""
     plays = [Play(delay=1), Play(turn=2, bom=True), Play(turn=3, crlf=True)]
     assert for_turn(plays, 2) == Faults(delay=1, bom=True)
-
-
-def test_every_fault_is_in_the_docs() -> None:
-    """The docs list every fault of `--fault` with the name, the value and the description in the code."""
-    page, by = PAGE.read_text("utf-8"), {"turn": "turn", "turns": "turns", "process": "process", "both": "both"}
-    for fault in listed():
-        if fault.by in by:
-            value = fault.value.replace("|", "\\|")
-            assert f"| `{fault.name}{'=' * bool(value)}{value}` | {fault.does} | {by[fault.by]} |" in page

@@ -29,23 +29,10 @@ run. Each of these happens only once.
 
 ## Measure it yourself
 
-In a checkout:
-
-| command | what it does |
-|---|---|
-| `make bench` | measures everything, and prints this table |
-| `make bench ARGS='matrix probe'` | measures some benches; `make bench ARGS=--help` lists them |
-| `make bench ARGS=--strict` | exits with 1 if a target is missed |
-| `make bench ARGS=--short` | checks that each bench runs; its figures say nothing |
-| `make bench COMPARE=old.json` | shows also what changed since an older measurement |
-| `make speed` | measures everything, and renews this page; `make speed ARGS='matrix probe'` renews some rows |
-
-Each run of `make bench` writes `build/bench.json`. Copy the file, and give the copy to `COMPARE` later. A change counts
-as noise if the middle halves of the old and the new samples overlap. A single sample counts as uncertain by 5 %.
-
-A missed target changes the exit code only with `--strict`, because any busy machine can miss it. If a bench fails, the
-others still run, and the exit code is 1. A usage error gives 2, and Ctrl-C 130. Each row is written as soon as it is
-measured, and this page keeps the earlier figures of rows that a run didn't measure.
+In a checkout, `make bench` measures everything, `make bench ARGS='matrix probe'` some benches, and
+`make bench ARGS=--help` lists them. `make bench COMPARE=old.json` also shows what changed since an older measurement,
+for which you have kept a copy of `build/bench.json`. A change counts as noise if the middle halves of the old and the
+new samples overlap. `make speed` measures everything, and renews this page.
 """
 
 

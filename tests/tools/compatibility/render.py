@@ -215,7 +215,9 @@ def _outcome(release: KnownRelease) -> tuple[object, ...]:
 
 
 def _failed(release: KnownRelease) -> str:
-    """Return why a release is broken or not tested, or else the clauses that failed, worst first."""
+    """Return the clause that makes a release broken, why it was not tested, or the clauses that failed, worst first."""
+    if release.verdict is Verdict.BROKEN and (clause := release.why.partition(": ")[0]) in load.catalogue():
+        return f"`{clause}`"
     failed = {name: known for name, known in release.clauses.items() if known.result is Result.FAIL}
     told = [_told(name, known) for name, known in sorted(failed.items(), key=_rank)]
     return release.why or "; ".join(told) or "nothing"

@@ -6,7 +6,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tests.reference.server.orchestrator import kept_table
 from tests.tables import each
 from turngate import Reported
 from turngate_reference.server.orchestrator import kept_states
@@ -105,12 +104,6 @@ def test_the_first_cause_of_an_end_counts() -> None:
     life, _ = after(*WORKS, C.TOO_LATE, LOST, IS_GONE)
     assert (life.end, life.gone, life.opened, life.has_asked) == (C.TOO_LATE, IS_GONE, OPENED, False)
     assert after(*WAITS)[0].has_asked
-
-
-def test_the_page_shows_the_table() -> None:
-    """The documentation is up to date with the code."""
-    text = kept_table.FILE.read_text("utf-8")
-    assert kept_table.with_table(text) == text
 
 
 RARELY = st.sampled_from([False] * 7 + [True])

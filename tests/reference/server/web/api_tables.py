@@ -14,18 +14,18 @@ FILE = Path(__file__).parents[4] / "docs" / "api.md"
 BEGIN = (
     "<!-- Generated from openapi.yaml. Don't edit below; run `python -m tests.reference.server.web.api_tables` -->\n"
 )
-_PLAIN = (
-    "They also omit what the server answers in plain text, before any operation: 400 or 501 to what isn't valid HTTP, "
-    "413 to a body of more than 8 MiB, and 431 to headers of more than 64 KiB."
-)
+_PLAIN = "What isn't valid HTTP gets 400 or 501 in plain text. [Problems](#problems) says what each code means."
 _ORDER = "If several things go wrong in one turn, the run gets the first matching code in this list:\n"
 BOUNDLESS = 2**32
 FIRST_ERROR = 400  # among the status codes of HTTP
 COMMON = {
+    "BAD_JSON",
     "UNAUTHORIZED",
     "ORIGIN_REFUSED",
     "BODY_TOO_LARGE",
+    "UNSUPPORTED_MEDIA_TYPE",
     "HOST_REFUSED",
+    "STORE_UNAVAILABLE",
 }
 
 
@@ -56,25 +56,23 @@ def _parts() -> list[str]:
 
 def _everywhere() -> str:
     codes = ", ".join(f"`{code}`" for code in openapi.problems() if code in COMMON)
-    return f"Any operation can also return these codes. The tables below omit them: {codes}. {_PLAIN}\n"
+    return f"Any operation can also return these codes. The lists below omit them: {codes}. {_PLAIN}\n"
 
 
 def _operation(operation: Operation) -> str:
     parts = [f"### `{operation.method.upper()} {operation.path}`\n", f"{operation.definition['summary']}.\n"]
     if "description" in operation.definition:
-        parts.append(operation.definition["description"])
+        parts.append(operation.definition["description"].rstrip() + "\n")
     if given := [p for p in operation.parameters if p["in"] != "path"]:
         rows = [[f"`{p['name']}` ({p['in']})", _type(p["schema"]), p.get("description", "")] for p in given]
         parts.append(_table(["parameter", "type", "meaning"], rows))
     if "requestBody" in operation.definition:
         parts.append(_members(operation.definition["requestBody"]["content"]["application/json"]["schema"]))
-    rows = []
     for status, response in operation.responses.items():
-        codes = [code for code in response.get("x-codes", ()) if code not in COMMON]
+        codes = ", ".join(f"`{code}`" for code in response.get("x-codes", ()) if code not in COMMON)
         if codes or int(status) < FIRST_ERROR:
-            rows.append([status, ", ".join(f"`{code}`" for code in codes), response["description"]])
-    parts.append(_table(["status", "code", "meaning"], rows))
-    return "\n".join(parts)
+            parts.append(f"- {status}: {codes or _cell(response['description'])}")
+    return "\n".join(parts) + "\n"
 
 
 def _members(schema: dict[str, Any]) -> str:
