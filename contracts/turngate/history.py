@@ -52,7 +52,7 @@ class Kind(StrEnum):
     The facts of a record are `kind` for itself, and `kind: key.path` for its keys. An engine whose records have no kind
     has `key` instead, with `key.path`. The facts of a command are `command` for itself, and `command: --option` for
     its options, without those of the command above it. Those of a protocol are `request thread/start` for a message and
-    `request thread/start: cwd` for its fields.
+    `request thread/start: cwd` for its fields. Those of the file of a session are as those of records.
     """
 
     OPTION = "option"
@@ -70,6 +70,7 @@ class Kind(StrEnum):
     MODEL = "model"
     PROTOCOL = "protocol"
     DEFAULT_MODEL = "default model"
+    SESSION = "session"
 
 
 # what a release lists, without a turn
@@ -81,6 +82,8 @@ OF_MODEL = frozenset({Kind.TOOL, Kind.TOOL_CALL, Kind.REQUEST})
 STUB = "stub"
 # the value of an option that no help page shows any more, but that is accepted
 HIDDEN = "not on the help page"
+# the value of a tool that a request only names, for the model to find by a search
+SEARCHED = "only by a search"
 # the value of a command that no help page shows
 HIDDEN_COMMAND = "hidden"
 # where lists of a release come from
@@ -119,8 +122,8 @@ class KnownRelease(_Release, frozen=True, kw_only=True):
     clauses: The result of each clause that was tested, by id.
     facts: What was observed, in sections named `kind/place`: in `option/codex exec --help` the value that each option
         takes, in `record/first turn` the type of each key. A value is empty where there is nothing but the name, and
-        `not on the help page` where the page stopped to show an option that the release accepts, or `hidden` for a
-        command that only a completion script names.
+        `not on the help page` where the page stopped to show an option that the release accepts, `hidden` for a command
+        that only a completion script names, or `only by a search` for a tool that the model must search for.
     """
 
     clauses: Mapping[str, KnownResult] = field(default_factory=dict)

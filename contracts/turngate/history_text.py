@@ -8,7 +8,7 @@ from turngate.contract.cached import cached_contract
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import Verdict
 from turngate.errors import ContractError
-from turngate.history import FROM_LIST, FROM_TYPES, HIDDEN, HIDDEN_COMMAND, Change, Kind
+from turngate.history import FROM_LIST, FROM_TYPES, HIDDEN, HIDDEN_COMMAND, SEARCHED, Change, Kind
 
 # what an exit code is called of a turn that had to be stopped
 _NEVER_ENDED = "did not end"
@@ -64,11 +64,13 @@ def sentences(changes: Iterable[Change]) -> tuple[str, ...]:
 
 def _shared(change: Change) -> Iterator[str]:
     """Yield what the changes in a sentence have in common besides their kind and places."""
-    if change.before is None or change.after is None:
+    if change.kind == Kind.TOOL:
+        yield _tool_state(change)
+    elif change.before is None or change.after is None:
         yield "gone" if change.after is None else "new"
         # each record is named with its own keys; records that come or go as a whole are listed
         record, colon, _ = change.subject.partition(": ")
-        yield record if change.kind in (Kind.RECORD, Kind.COMMAND, Kind.PROTOCOL) and colon else ""
+        yield record if change.kind in (Kind.RECORD, Kind.COMMAND, Kind.PROTOCOL, Kind.SESSION) and colon else ""
         # the call of a tool came to something
         yield change.after or "" if change.kind == Kind.TOOL_CALL else ""
     elif change.kind == Kind.OPTION and HIDDEN in (change.before, change.after):
@@ -208,6 +210,27 @@ def _exit_code(group: list[Change]) -> str:
     return f"The exit code is {after} instead of {before} ({where})."
 
 
+def _tools(group: list[Change]) -> str:
+    noun, verb = ("Tool", "is") if len(group) == 1 else ("Tools", "are")
+    return f"{noun} {_listed(_names(group))} {verb} {_tool_state(group[0])}{_places(group)}."
+
+
+def _tool_state(change: Change) -> str:
+    if change.after == SEARCHED:
+        return "found only by a search now"
+    if change.after is None:
+        return "no longer offered"
+    return "offered" if change.before is None else "offered without a search now"
+
+
+def _session(group: list[Change]) -> str:
+    record, colon, _ = group[0].subject.partition(": ")
+    verb = "now have" if group[0].before is None else "no longer have"
+    names = [f"`{change.subject.removeprefix(f'{record}: ')}`" for change in group]
+    what = f"{_listed(names)} in `{record}`" if colon else _listed(names)
+    return f"Files of sessions {verb} {what}."
+
+
 def _tool_call(group: list[Change]) -> str:
     before, after, places = group[0].before, group[0].after, _places(group)
     if after is None:
@@ -265,11 +288,12 @@ _SENTENCES: Final[Mapping[str, Callable[[list[Change]], str]]] = {
     Kind.PROTOCOL: _protocol,
     Kind.FEATURE: _came("Feature", "Features", comes="on by default", goes="no longer on by default"),
     Kind.DEFAULT_MODEL: _default_model,
+    Kind.SESSION: _session,
     Kind.MODEL: _came("Model", "Models", comes="now listed", goes="no longer listed"),
     Kind.VARIABLE: _came(
         "Environment variable", "Environment variables", comes="now on a help page", goes="on no help page any more"
     ),
-    Kind.TOOL: _came("Tool", "Tools", comes="offered", goes="no longer offered"),
+    Kind.TOOL: _tools,
     Kind.TOOL_CALL: _tool_call,
     Kind.REQUEST: _came("Request", "Requests", goes="no longer made"),
     Kind.HEADER: _came("Request header", "Request headers", goes="no longer sent"),

@@ -78,6 +78,9 @@ class FixtureScript:
             raise CaseStoppedError("the previous turn reported no session id")
         return self.start(step, ask)
 
+    def stored(self, session: str | None) -> None:
+        """Do nothing, since no recording has the file of its session."""
+
     def page(self, step: str, arguments: Sequence[str]) -> None:
         """Do nothing, since few releases have recorded pages."""
 

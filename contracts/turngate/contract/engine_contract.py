@@ -38,6 +38,7 @@ from turngate.contract.launch import (
     SessionStore,
     Sticky,
     Stream,
+    ToolSearch,
     TypeFile,
 )
 from turngate.contract.values import (
@@ -374,6 +375,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     guards: Guards = Guards()
     copied_settings: CopiedSettings = CopiedSettings()
     artifacts: Artifacts | None = None
+    tool_search: ToolSearch | None = None
     file_marks: Annotated[tuple[FileMark, ...], SOME] = ()
     instruction_files: Annotated[tuple[InstructionFile, ...], SOME] = ()
     approval_settings: Annotated[tuple[ApprovalSetting, ...], SOME] = ()

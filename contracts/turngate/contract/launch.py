@@ -168,6 +168,17 @@ class Listing(Struct, frozen=True):
         return self.what == "command" and self.pattern is None
 
 
+class ToolSearch(Struct, frozen=True):
+    """A tool by which the model finds others, which a request only names.
+
+    tool: Its name.
+    pattern: Finds, in the texts of a request, a list of their names. In its group `names` each line begins with one.
+    """
+
+    tool: Text
+    pattern: Annotated[Regex, matching(r"\(\?P<names>")]
+
+
 class TypeFile(Struct, frozen=True):
     """A TypeScript file with the messages of a release, which the vendor publishes in another npm package.
 

@@ -38,8 +38,9 @@ ONE_OF = (
     "guards",
     "copied_settings",
     "artifacts",
+    "tool_search",
 )
-OPTIONAL = ("store", "guards", "artifacts", "copied_settings")
+OPTIONAL = ("store", "guards", "artifacts", "copied_settings", "tool_search")
 ALL_OF = (
     "options",
     "auto_flags",

@@ -54,7 +54,7 @@ def _same(row: Difference, change: Change) -> bool:
             return about == (Kind.TOOL, tool) and f"mode {mode}" in change.where and agrees
         case "option":
             return about == (Kind.OPTION, row.subject) and agrees
-        case "command" | "protocol" | "feature" | "variable" | "listed-model":
+        case "command" | "protocol" | "session" | "feature" | "variable" | "listed-model":
             return about == (row.kind.removeprefix("listed-"), row.subject) and change.after == row.after
         case "event" | "key":
             return about in ((Kind.RECORD, row.subject), (Kind.KEY, row.subject)) and agrees

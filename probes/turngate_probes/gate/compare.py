@@ -15,7 +15,7 @@ from turngate import Ended, EngineContract
 from turngate.contract.clauses import Result, Severity
 from turngate.contract.launch import Stream
 from turngate.contract.verdict import ClauseResult, fallen_needs
-from turngate.history import HIDDEN, HIDDEN_COMMAND, Kind, differing
+from turngate.history import HIDDEN, HIDDEN_COMMAND, SEARCHED, Kind, differing
 from turngate.sanitize import bounded, command_line
 from turngate_probes.journal.events import Event, PageEvent, TurnEvent
 from turngate_probes.journal.listings import sections
@@ -414,6 +414,11 @@ def _tools(was: ToolAccess | None, now: ToolAccess | None, contract: EngineContr
                 gone = tool in before.tools
                 use = Use.RELIES if tool in watched else Use.NONE
                 detail = f"{'no longer ' if gone else ''}offered to the model in mode {mode}"
+                if gone and tool in after.searched:
+                    detail += ", which can search for it"
+                    impact = of_surface(use, holds=True)
+                    yield Difference("tool", f"{tool} ({mode})", tool, SEARCHED, impact, detail, TOOL_CLAUSE)
+                    continue
                 yield _gone_or_new("tool", f"{tool} ({mode})", use, detail, TOOL_CLAUSE, gone=gone, holds=True)
         yield from _call(mode, before.call, after.call)
 

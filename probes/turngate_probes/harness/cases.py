@@ -142,15 +142,14 @@ def _listings(driver: EngineDriver) -> None:
     """Run what lists the parts of a release: one command, or the help pages of all subcommands."""
     program = driver.contract.executable
     for index, listing in enumerate(driver.contract.listings, 1):
-        asked, texts = list[tuple[str, ...]]([()]), set[bytes]()
+        asked, texts = list[tuple[str, ...]]([()]), set[str]()
         for command in asked:
             page = driver.page("-".join((str(index), *command)), (*command, *listing.argv), listing.file)
             if page.ended is not Ended.EXIT:
                 return  # what was cut is not compared, and others may take as long
             # a parser that doesn't know a subcommand shows the page above it again
-            if listing.asks_subcommands and page.stdout not in texts:
-                texts.add(page.stdout)
-                text = page.printed.on("stdout")
+            if listing.asks_subcommands and (text := page.shown) not in texts:
+                texts.add(text)
                 asked += [(*command, name) for name in subcommands(text, (program, *command))]
             del asked[MOST_PAGES:]
     sticky = driver.contract.sticky
@@ -160,6 +159,7 @@ def _listings(driver: EngineDriver) -> None:
 
 def _main(driver: EngineDriver) -> None:
     first = driver.start("first", ask(ASK))
+    driver.stored(first.session)
     driver.resume("again", first.session, ask(ASK, turn_index=2))
     driver.resume("third", first.session, ask(FINAL, turn_index=3))
     for step, turn_index in (("same", 4), ("same-again", 5)):

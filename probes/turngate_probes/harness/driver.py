@@ -46,6 +46,8 @@ from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, Inter
 from turngate_probes.harness.observations import CommandOutput, Observation, Turn
 from turngate_probes.harness.repository import WatchedFolder
 from turngate_probes.harness.sandbox import Sandbox
+from turngate_probes.harness.session_file import STEP as SESSION
+from turngate_probes.harness.session_file import session_form
 from turngate_probes.stub_model import Exchange, Reply, StubBackend, StubRule, Summary, Text, ToolCall, new_nonce
 
 _STARTED_WITHIN = 5.0  # seconds; an engine's first request comes long after its start was recorded
@@ -69,7 +71,8 @@ HELPER_SECONDS = 3.0  # unless the turn ends before
 MEETING = 60.0  # seconds that a request waits at most for those of the turns beside it
 HELD = "held"  # a file of the workspace, whose reader waits
 TOOL_PATIENCE = 45.0  # seconds after the first request, for a turn in which the model asks for a tool
-_BUSY_AFTER, _BUSY = 2**12, 1.0  # bytes that a slow caller reads, and the seconds for which it then reads no more
+_BUSY_AFTER = 2**12  # bytes that a slow caller reads
+_BUSY = 3.0  # seconds for which it then reads no more; an engine that waits for it at its exit may do so for two
 
 
 Moment = Literal["request", "call", "end"]
@@ -459,6 +462,14 @@ class EngineDriver(Struct, frozen=True):
         page = CommandOutput(f"{self.case}/{step}", command, done.exit_code, done.ended, *streams, done.cpu_seconds)
         self.note(page)
         return page
+
+    def stored(self, session: str | None) -> None:
+        """Note in what form the engine stores a session; nothing of those that are among the user's own."""
+        work = self.sandbox.work
+        env = self.sandbox.env(self.contract.hermetic, work)
+        if self.sandbox.account is None and (form := session_form(self.contract.store, session, env, work)):
+            names = "\n".join(form).encode()
+            self.note(CommandOutput(f"{self.case}/{SESSION}", (), 0, Ended.EXIT, names, b""))
 
     def _written(self, file: str) -> bytes:
         """Return what a command wrote into a file of the sandbox; nothing if there is no such file."""

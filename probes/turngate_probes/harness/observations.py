@@ -146,6 +146,11 @@ class CommandOutput(_Step, frozen=True):
         stdout, stderr = (stream.decode("utf-8", "replace") for stream in (self.stdout, self.stderr))
         return PrintedText(self.exit_code, stdout, stderr)
 
+    @property
+    def shown(self) -> str:
+        """The text that it printed; help pages may be on standard error."""
+        return (self.stdout or self.stderr).decode("utf-8", "replace")
+
 
 class ServerCall(_Step, frozen=True):
     """A request to the reference server and its answer (JSON values)."""

@@ -8,11 +8,15 @@ HELP = ("--help", "-h", "help")
 _TITLE = re.compile(r"(?i)^[a-z ]{0,20}commands:?[ \t]*$")
 _ENTRY = re.compile(r"^([ \t]+)(\S.*)$")
 _NAME = re.compile(r"[a-z0-9][\w-]*")
+# as argparse shows them
+_CHOICES = re.compile(r"^ +\{([a-z0-9][\w,-]*)\}$", re.MULTILINE)
 
 
 def subcommands(text: str, command: Iterable[str]) -> tuple[str, ...]:
     """Return the subcommands that a help page lists, without their aliases; `command` is what the page is about."""
-    words, names = tuple(command), dict[str, None]()
+    words = tuple(command)
+    described = (name for group in _CHOICES.findall(text) for name in group.split(",") if f"\n    {name} " in text)
+    names = dict.fromkeys(described)
     for line in _entries(text.splitlines()):
         own = line.split()
         # some name the program and the command again

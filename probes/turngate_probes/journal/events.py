@@ -173,7 +173,8 @@ class TurnEvent(_CommandEvent, frozen=True, tag="turn"):
 
     `kinds` are those of its records, `paths` the key paths in them, `types` the JSON types of the values there, in the
     same order (None: not examined). `headers` are the names in its requests to the model. `acted` says whether the
-    tool that the model asked for did its work, `reported` what the engine reported to the model about it.
+    tool that the model asked for did its work, `reported` what the engine reported to the model about it. `searched`
+    are the tools that the model can only find by a search.
     """
 
     cwd: str
@@ -189,6 +190,7 @@ class TurnEvent(_CommandEvent, frozen=True, tag="turn"):
     kinds: tuple[str, ...] | None = None
     paths: tuple[str, ...] | None = None
     types: tuple[str, ...] | None = None
+    searched: tuple[str, ...] = ()
     headers: tuple[str, ...] | None = None
 
 

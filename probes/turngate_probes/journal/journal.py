@@ -27,11 +27,12 @@ from turngate.turn.framing import framer
 from turngate.turn.records import Record, value_at
 from turngate_probes.harness.acp_requests import STEP as ACP
 from turngate_probes.harness.observations import CommandOutput, Observation, ServerCall, Turn
+from turngate_probes.harness.session_file import STEP as SESSION
 from turngate_probes.harness.subcommands import CASE as LISTINGS
 from turngate_probes.journal import listings
 from turngate_probes.journal.acp_answers import answers
 from turngate_probes.journal.events import SCHEMA, CallEvent, Event, ObservedEvent, PageEvent, ReleaseFailed, TurnEvent
-from turngate_probes.journal.tool_access import reported
+from turngate_probes.journal.tool_access import reported, searched
 from turngate_probes.stub_model import Exchange
 
 MAX_EXCERPT = 4000
@@ -115,6 +116,7 @@ def _turn(release: str, turn: Turn, places: Mapping[str, str], contract: EngineC
         kinds=kinds,
         paths=None if paths is None else tuple(paths),
         types=None if paths is None else tuple(paths.values()),
+        searched=tuple(searched(turn.requests or (), contract.tool_search))[:MOST] if contract else (),
         headers=tuple(sorted({name[:LONGEST] for request in asked for name in request.headers})[:MOST]) or None,
     )
 
@@ -217,13 +219,15 @@ def _usages(text: str) -> tuple[str, ...]:
 
 def _listed(page: CommandOutput, contract: EngineContract) -> dict[str, dict[str, str]] | None:
     case, _, step = page.name.partition("/")
+    if step == SESSION:
+        return {Kind.SESSION: dict.fromkeys(page.shown.splitlines(), "")}
     if case != LISTINGS or page.exit_code != 0 or page.ended is not Ended.EXIT:
         return None
     if step == ACP:
         return {Kind.PROTOCOL: answers(page.printed.on("stdout"))}
     listing = contract.listings[int(step.partition("-")[0]) - 1]
     arguments = page.argv[1 : len(page.argv) - len(listing.argv)]
-    text = page.printed.on("stdout")
+    text = page.shown
     return listings.listed(listing, (contract.executable, *arguments), text, _usages(text))
 
 

@@ -11,6 +11,7 @@ from itertools import takewhile
 from turngate import Ended
 from turngate.contract.launch import Listing
 from turngate.history import FROM_LIST, HIDDEN_COMMAND, Kind
+from turngate_probes.harness.session_file import STEP as SESSION
 from turngate_probes.harness.subcommands import CASE, HELP, subcommands
 from turngate_probes.journal.events import Event, PageEvent
 from turngate_probes.journal.protocol import protocol
@@ -70,7 +71,7 @@ def sections(events: Iterable[Event]) -> Mapping[str, Mapping[str, str]]:
     the help pages of the contract, which are facts of their own.
     """
     shown = [event for event in events if isinstance(event, PageEvent)]
-    pages = [page for page in shown if page.case == CASE]
+    pages = [page for page in shown if page.case == CASE or page.step == SESSION]
     if any(page.ended is not Ended.EXIT for page in pages):
         return {}
     merged = dict[str, dict[str, str]]()

@@ -1,11 +1,13 @@
 """Tool access: the tools offered to the model in each mode, and the outcome of a call."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
 
+from turngate.contract.launch import ToolSearch
 from turngate.contract.verdict import Seconds
 from turngate.model import HUNG
 from turngate.sanitize import bounded
@@ -21,6 +23,7 @@ AT_THE_END = 3
 LONGEST = 400
 MOST_NAMED = 8
 LONGEST_NAME = 60
+_FIRST_WORD = re.compile(r"^\W*([\w.-]+)", re.MULTILINE)
 
 CallOutcome: TypeAlias = Literal["executed", "denied", "hangs", "failed", "dropped"]
 
@@ -36,10 +39,11 @@ class ToolCallResult(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModeToolAccess(Struct, frozen=True, forbid_unknown_fields=True):
-    """The names of the tools offered to the model in a mode, and the outcome of a call."""
+    """The names of the tools offered to the model in a mode, those it must search for, and what a call does."""
 
     tools: tuple[str, ...] | None
     call: ToolCallResult | None
+    searched: tuple[str, ...] = ()
 
 
 class ToolAccess(Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,6 +65,16 @@ def reported(requests: Iterable[Exchange]) -> str | None:
             return words
         called = called or request.reply.startswith("tool_call ")
     return None
+
+
+def searched(requests: Iterable[Exchange], search: ToolSearch | None) -> list[str]:
+    """Return the tools that requests only name, for the model to find by a search."""
+    if search is None:
+        return []
+    offering = (request for request in requests if search.tool in request.tools)
+    texts = (text for request in offering for text in _texts(_document(request.body)))
+    lists = (found["names"] for text in texts for found in re.finditer(search.pattern, text))
+    return sorted({name for names in lists for name in _FIRST_WORD.findall(names)})
 
 
 def tool_access(turns: Iterable[TurnEvent]) -> ToolAccess | None:
@@ -115,7 +129,8 @@ def _named(what: str, tools: Sequence[str]) -> str:
 
 def _mode(shows: TurnEvent | None, calls: TurnEvent | None) -> ModeToolAccess | None:
     tools, call = _offered(shows or calls), _call(calls)
-    return None if tools is None and call is None else ModeToolAccess(tools, call)
+    shown = shows or calls
+    return None if tools is None and call is None else ModeToolAccess(tools, call, shown.searched if shown else ())
 
 
 def _offered(turn: TurnEvent | None) -> tuple[str, ...] | None:
@@ -150,16 +165,20 @@ def _outcome(turn: TurnEvent) -> CallOutcome:
 
 def _last_words(body: bytes) -> str | None:
     """Return the texts in the last entry of a request's conversation, in any protocol."""
-    try:
-        document = json.loads(body)
-    except ValueError:
-        return None
+    document = _document(body)
     held = [document[key] for key in CONVERSATIONS if isinstance(document, dict) and document.get(key)]
     entries = held[0][-AT_THE_END:] if held and isinstance(held[0], list) else []
     # engines make other requests in between, and some add a remark to the results
     results = [entry for entry in entries if any(sign in json.dumps(entry) for sign in RESULTS)]
     text = " ".join(" ".join(_texts(results[-1] if results else None)).split())
     return bounded(text, LONGEST) if results else None
+
+
+def _document(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return None
 
 
 def _texts(value: Any, key: str = "") -> Iterator[str]:

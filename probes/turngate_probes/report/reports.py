@@ -207,6 +207,7 @@ class Difference(Struct, frozen=True, forbid_unknown_fields=True):
         "option",
         "command",
         "protocol",
+        "session",
         "feature",
         "variable",
         "listed-model",

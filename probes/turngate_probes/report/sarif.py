@@ -28,6 +28,7 @@ GATE_RULES = {
     "option": "The new release no longer accepts an option that callers may pass.",
     "command": "The new release no longer has a command, or an option of one, that the contract uses.",
     "protocol": "The new release no longer has a message or a field that turngate uses, or requires another one.",
+    "session": "The new release stores sessions in another form.",
     "feature": "The new release has other features on by default.",
     "variable": "The help pages of the new release name other environment variables.",
     "listed-model": "The new release lists other models.",

@@ -109,6 +109,19 @@ def test_tools_and_what_becomes_of_a_call() -> None:
     assert changes["interactive"].impact is Impact.BREAKING
 
 
+def test_a_tool_that_the_model_can_search_for_is_not_gone() -> None:
+    """It moved behind the search."""
+    after = access(["search"])
+    after["interactive"]["searched"] = ["b"]
+    changes = by_subject(old(tool_access=access(["a", "b"])), new(tool_access=after))
+    rows = {name: (row.after, row.detail) for name, row in changes.items()}
+    assert rows["a (interactive)"][0] is None
+    assert rows["b (interactive)"] == (
+        "only by a search",
+        "no longer offered to the model in mode interactive, which can search for it",
+    )
+
+
 def test_a_tool_that_runs_unasked_now_is_breaking() -> None:
     """It belongs to the clause that judges it, which also judges a release that did so before."""
     runs = access(["exec_command"], "executed")

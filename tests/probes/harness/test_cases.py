@@ -178,6 +178,9 @@ class Asked:
         self.asked[step] = asked
         return SimpleNamespace(session="id", finished_at=0.0)
 
+    def stored(self, _session: str) -> None:
+        """Note nothing of a session."""
+
     def resume(self, step: str, _session: str, asked: Ask) -> SimpleNamespace:
         """Note a resumed turn."""
         return self.start(step, asked)
@@ -241,7 +244,7 @@ def test_a_list_that_does_not_end_is_the_last_one() -> None:
     """An engine that waits for a user at one page may do so at each of them."""
     asked = list[tuple[str, ...]]()
 
-    def page(_step: str, argv: tuple[str, ...], _file: str) -> Any:
+    def page(_step: str, argv: tuple[str, ...], *_: object) -> Any:
         asked.append(argv)
         return SimpleNamespace(ended=Ended.TIMEOUT)
 

@@ -36,6 +36,14 @@ Commands:
 Options:
   -d, --debug  Run in debug mode?  [boolean]
 """
+ARGPARSE = """usage: hermes [-h] {chat,mcp,login} ...
+
+positional arguments:
+  {chat,mcp,login}
+                        Command to run
+    chat                Talk
+    mcp                 Manage servers
+"""
 
 
 @pytest.mark.parametrize(
@@ -44,6 +52,7 @@ Options:
         (CLAP, "codex", ("exec", "apply")),
         (COMMANDER, "claude mcp", ("add", "plugin")),
         (YARGS, "gemini mcp", ("add", "list")),
+        (ARGPARSE, "hermes", ("chat", "mcp")),
         ("No list\n  exec\n", "codex", ()),
     ],
 )

@@ -9,6 +9,12 @@ from turngate_probes.journal.events import PageEvent
 from turngate_probes.journal.listings import choices, listed, sections, variables
 
 
+def test_the_form_of_a_session_is_listed_too() -> None:
+    """Whichever case began the session."""
+    stored = replace(page({"session": {"meta": ""}}), case="main", step="session")
+    assert sections([stored]) == {"session/any list": {"meta": ""}}
+
+
 def test_placeholders_of_values_are_no_variables() -> None:
     """A variable is a word of capitals with an underscore, outside the place of a value."""
     page = "--profile <PROFILE_V2>  set $CODEX_HOME\n --env KEY_NAME  or [env: API_KEY=]  [SESSION_ID] CLAUDE_*"

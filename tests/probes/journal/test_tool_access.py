@@ -15,6 +15,7 @@ from tests.probes.report import journals as j
 from tests.probes.report import samples
 from tests.probes.turns import CODEX, exchange
 from tests.tables import each
+from turngate.contract.launch import ToolSearch
 from turngate_probes.journal.events import TurnEvent
 from turngate_probes.journal.journal import seen_event
 from turngate_probes.journal.tool_access import (
@@ -24,6 +25,7 @@ from turngate_probes.journal.tool_access import (
     difference,
     reported,
     rows,
+    searched,
     tool_access,
 )
 from turngate_probes.report.lines import print_line
@@ -104,6 +106,18 @@ def test_what_became_of_a_call(changes: dict[str, Any], outcome: str) -> None:
     assert access
     assert outcomes(access) == [outcome]
     assert access.auto is None
+
+
+def test_tools_that_requests_only_name_are_found_by_a_search() -> None:
+    """They are named in a list, one a line, in a request that offers the search."""
+    search = ToolSearch("Find", r"(?s)deferred:\n(?P<names>(?:- \w+[^\n]*\n)+)")
+    body = json.dumps({"messages": [{"content": [{"text": "deferred:\n- a: x\n- b\n\nc\n"}]}]}).encode()
+    asked = [exchange(tools=("Find",), body=body), exchange(tools=("Find",), body=b"?"), exchange(tools=(), body=body)]
+    assert searched(asked[:2], search) == ["a", "b"]
+    assert searched(asked, None) == searched(asked[2:], search) == []
+    shown = tool_access([event(searched=["a"])])
+    assert shown
+    assert [mode.searched for _, mode in shown.modes()] == [("a",)]
 
 
 def test_without_a_call_there_is_no_table() -> None:

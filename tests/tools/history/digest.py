@@ -13,7 +13,7 @@ from turngate import Ended
 from turngate.contract import load
 from turngate.contract.clauses import Result, Severity
 from turngate.contract.verdict import ClauseResult, Verdict
-from turngate.history import Kind, KnownRelease, KnownResult
+from turngate.history import SEARCHED, Kind, KnownRelease, KnownResult
 from turngate.sanitize import bounded
 from turngate_probes.journal.events import Event, PageEvent, ProbeStarted, ReleaseFinished, TurnEvent
 from turngate_probes.journal.listings import sections
@@ -129,7 +129,8 @@ def _facts(events: Sequence[Event], *, has_kinds: bool) -> Iterator[tuple[str, M
     access = tool_access(turns)
     for mode, offered in access.modes() if access else ():
         if offered.tools is not None:
-            yield f"{Kind.TOOL}/mode {mode}", dict.fromkeys(offered.tools, "")
+            tools = {**dict.fromkeys(offered.searched, SEARCHED), **dict.fromkeys(offered.tools, "")}
+            yield f"{Kind.TOOL}/mode {mode}", tools
         if offered.call:
             yield f"{Kind.TOOL_CALL}/mode {mode}", {offered.call.tool: offered.call.outcome}
 

@@ -7,6 +7,7 @@ import json
 import re
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -53,7 +54,7 @@ def schema(text: str) -> Schema:
 
 def _published(types: TypeFile, version: str, stop: Stop) -> Mapping[str, str]:
     """Return the messages of a release; none if no release of the package names it."""
-    listed = json.loads(npm(("view", f"{types.package}@>=0", "name", "version", types.release, "--json"), stop))
+    listed = _releases(types.package, types.release, stop)
     package = next((each["version"] for each in reversed(listed) if each.get(types.release) == version), None)
     if package is None:
         return {}
@@ -65,6 +66,12 @@ def _published(types: TypeFile, version: str, stop: Stop) -> Mapping[str, str]:
             text = file.read().decode() if file else ""
     unions = {called: f"definitions/{name}" for called, name in types.unions.items()}
     return protocol(unions, json.dumps(schema(text)))
+
+
+@cache
+def _releases(package: str, key: str, stop: Stop) -> Any:
+    """Return the releases of a package, each with this key of its manifest."""
+    return json.loads(npm(("view", f"{package}@>=0", "name", "version", key, "--json"), stop))
 
 
 def _whole(types: Mapping[str, Schema], node: Schema) -> Schema:
