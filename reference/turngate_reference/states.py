@@ -15,11 +15,11 @@ Each transition is one transaction with all that belongs to it. What may be lost
   what has no row.
 - *Claimed.* The row gets the number of the turn and a tag before any process starts. All processes of the turn carry
   the tag, so whatever runs after a crash can be found and ended.
-- *While a turn runs*, an outbox writes the agent's texts, the command and the process id when the store allows. A crash
+- *While a turn runs*, the owner writes the agent's texts, the command and the process id when the store allows. A crash
   may lose the last of them.
-- *A turn ends.* First the record is written, then one transaction ends the turn, stores the question, or the result, or
-  the error, and moves the run. Whoever reads the new state finds the record. After a crash in between, the record is
-  ahead, and recovery overwrites it.
+- *A turn ends.* One transaction ends the turn, stores the question, or the result, or the error, and moves the run. The
+  record is written just before it is committed, so whoever reads the new state finds the record. After a crash in
+  between, the record is ahead, and recovery overwrites it.
 - *Replied.* One transaction closes the question and moves the run; only then the caller gets its answer. A `resumable`
   run goes to the end of the queue. A run that has kept the only process that can continue goes on at once: the reply
   begins the next turn, or, if it gives or refuses a permission, continues the turn that asked. `turngate resume` claims

@@ -2,37 +2,38 @@
 
 import os
 import sqlite3
-import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct, structs
-from msgspec.structs import replace as changed
 
-from turngate import EngineContract, MachineError, Mode, NotFoundError, Stop, UsageError
+from turngate import EngineContract, Invocation, MachineError, Mode, NotFoundError, Stop, UsageError
 from turngate.argv.environment import relocated
 from turngate.process import end_orphans
 from turngate_reference.conversations.server_client import send_reply
 from turngate_reference.data_dir import DataDir
-from turngate_reference.engine.attempt import Attempt, contract_for, find_engine
+from turngate_reference.engine.attempt import Attempt, InstalledEngine, contract_for, find_engine
 from turngate_reference.handle_record import HandleRecord
 from turngate_reference.server.orchestrator import transitions
-from turngate_reference.server.orchestrator.continuation import ObstacleError, engine_to_resume
-from turngate_reference.server.orchestrator.decide import Decision, TurnResult, failed
-from turngate_reference.server.orchestrator.headless import HeadlessTurn, TurnFailed, complete, text_events
+from turngate_reference.server.orchestrator.continuation import ObstacleError, engine_to_resume, with_session
+from turngate_reference.server.orchestrator.decide import TurnResult, failed
+from turngate_reference.server.orchestrator.headless import TurnFailed, TurnWork, command
+from turngate_reference.server.orchestrator.owner import Owner
 from turngate_reference.server.orchestrator.recovery import noted_processes, settle_terminal_turn
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace, record_of
+from turngate_reference.server.orchestrator.turn_states import Plan, Played, Prepared
+from turngate_reference.server.orchestrator.workspace_files import snapshot
 from turngate_reference.server.output_schema.checker import DATA_SECONDS, SchemaChecker
 from turngate_reference.server.store import database, runs
-from turngate_reference.server.store.database import DatabaseGoneError, Outbox, Store
-from turngate_reference.server.store.runs import Run
+from turngate_reference.server.store.database import DatabaseGoneError, Store
+from turngate_reference.server.store.runs import ProcessNote, Run
 from turngate_reference.states import ENDED, RunErrorCode, State
 
 # the contract for a turn: of the engine, for the mode and the text, in a chosen workspace or else the run's own
 Safe = Callable[[EngineContract, Mode, str, Path | None, Path, Mapping[str, str | None]], EngineContract]
-WATCH_SECONDS = 0.5
 _INTERRUPTED = failed(RunErrorCode.TERMINAL_INTERRUPTED, "turngate resume was interrupted during the turn")
 
 
@@ -71,49 +72,45 @@ class ServedRun(Struct, frozen=True):
             engine = engine_to_resume(self.run, lambda name, cwd: find_engine(name, self.records.data, stop, cwd))
         except ObstacleError as obstacle:
             if obstacle.is_final:
-                raise self._lost(message, obstacle, stop) from obstacle
+                raise self._lost(message, obstacle) from obstacle
             raise UsageError(obstacle.detail, f"{obstacle.hint}; {self._unsent}") from obstacle
         contract = safe(
             engine.contract, self.run.execution_mode, message, self.run.workspace, self.run.cwd, self.run.locations
         )
         engine = structs.replace(engine, contract=contract)
-        outbox, checker = Outbox(self.store, self._give_up(stop)), SchemaChecker(DATA_SECONDS)
-        env = relocated(os.environ, self.run.locations)
-        turn = HeadlessTurn(outbox, self.run, engine, env, on_text, checker.data_flaw)
         try:
-            built = turn.command(message)
+            built = command(self.run, engine, message)
         except TurnFailed as early:
             raise UsageError(str(early), self._unsent) from early
         claimed = self._claimed(message)
         self.records.keep(claimed, State.RUNNING, claimed.session)
-        add_event, done = text_events(outbox, claimed), None
-
-        def on_text_and_event(text: str) -> None:
-            on_text(text)
-            add_event(text)
-
-        def play() -> tuple[Decision, TurnResult]:
-            nonlocal done
-            # a session has one process at a time
-            end_orphans(noted_processes(self.run.process))
-            claimed_turn = changed(turn, run=claimed, on_text=on_text_and_event)
-            outbox.eventually(lambda: transitions.note_sending(self.store, claimed))
-            with self._ended_from_elsewhere(stop):
-                done = claimed_turn.play(built, stop)
-            return claimed_turn.conclude(done, _INTERRUPTED)
-
+        done = list[Attempt]()
+        with closing(SchemaChecker(DATA_SECONDS)) as checker:
+            turn = TerminalTurn(
+                checker.data_flaw,
+                _INTERRUPTED,
+                engine=engine,
+                env=relocated(os.environ, claimed.locations),
+                built=built,
+                left=self.run.process,
+                on_text=on_text,
+                done=done,
+            )
+            owner = Owner(
+                self.store,
+                self.records,
+                turn,
+                gives_up=lambda error: isinstance(error, DatabaseGoneError) or stop.is_set(),
+                chore=partial(self._end_if_unwanted, stop),
+            )
+            written = owner.play(claimed, stop).written
         unsaved = ""
-        with closing(checker):
-            try:
-                complete(outbox, self.records, claimed, play)
-            except transitions.RunHasEnded:
-                unsaved = "turngate serve took this terminal for dead and ended the run"
-            except DatabaseGoneError as gone:
-                unsaved = str(gone)
+        if written is not None and not written.counts:
+            unsaved = "turngate serve took this terminal for dead and ended the run"
         ended = runs.find(self.store, claimed.run_id) or claimed
-        if done is None:
+        if not done:
             raise UsageError(self._unsent_news(ended), _see(self.records.data))
-        return record_of(ended, ended.state, ended.session), done, _news(ended), unsaved
+        return record_of(ended, ended.state, ended.session), done[0], _news(ended), unsaved
 
     def send(self, message: str) -> tuple[HandleRecord, str]:
         """Send the reply to the server that keeps the run's process; TurngateError: it didn't take it.
@@ -131,17 +128,11 @@ class ServedRun(Struct, frozen=True):
         taken = runs.find(self.store, run.run_id) or run
         return record_of(taken, taken.state, taken.session), text
 
-    def _give_up(self, stop: Stop) -> Callable[[float], bool]:
-        """Return what waits for a database that can't be written, but not for one that is gone."""
-
-        def wait(seconds: float) -> bool:
-            try:
-                self.store.require_file()
-            except DatabaseGoneError:
-                return True
-            return stop.wait(seconds)
-
-        return wait
+    def _end_if_unwanted(self, stop: Stop) -> None:
+        """Set `stop` if the run has been canceled or ended."""
+        with suppress(sqlite3.Error):
+            if not runs.is_wanted(self.store, self.run.run_id):
+                stop.set()
 
     @property
     def _unsent(self) -> str:
@@ -155,14 +146,13 @@ class ServedRun(Struct, frozen=True):
             raise UsageError(what, _see(self.records.data))
         return claimed
 
-    def _lost(self, message: str, obstacle: ObstacleError, stop: Stop) -> UsageError:
+    def _lost(self, message: str, obstacle: ObstacleError) -> UsageError:
         """Take a reply that can't be sent any more, since the session is gone; the run fails and keeps it."""
         claimed = self._claimed(message)
-
-        def fail() -> tuple[Decision, TurnResult]:
-            raise TurnFailed(obstacle.code, f"before the resume: {obstacle.detail}")
-
-        complete(Outbox(self.store, self._give_up(stop)), self.records, claimed, fail)
+        decision = failed(obstacle.code, f"before the resume: {obstacle.detail}")
+        if decision.error is not None:
+            decision = structs.replace(decision, error=with_session(claimed, decision.error))
+        transitions.end_turn(self.store, self.records, claimed, decision, TurnResult(0.0), is_sent=False)
         return UsageError(_news(runs.find(self.store, claimed.run_id) or claimed), _see(self.records.data))
 
     def _unsent_news(self, run: Run) -> str:
@@ -170,25 +160,42 @@ class ServedRun(Struct, frozen=True):
         unsent = runs.unsent_reply(self.store, run.run_id)
         return f"{unsent.detail}; {self._unsent}" if unsent and run.state is State.WAITING_USER else _news(run)
 
-    @contextmanager
-    def _ended_from_elsewhere(self, stop: Stop) -> Iterator[None]:
-        """Set `stop` if the run is canceled while the block runs."""
-        over = threading.Event()
 
-        def watch() -> None:
-            while not over.wait(WATCH_SECONDS):
-                with suppress(sqlite3.Error):
-                    if not runs.is_wanted(self.store, self.run.run_id):
-                        stop.set()
-                        return
+class TerminalTurn(TurnWork, frozen=True, kw_only=True):
+    """A turn at the terminal: `built` is its command, and `done` gets what its engine did.
 
-        thread = threading.Thread(target=watch, name="turngate-cancel", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+    `left` is the note of processes that must end first.
+    """
+
+    engine: InstalledEngine
+    env: Mapping[str, str]
+    built: Invocation
+    left: ProcessNote | None
+    on_text: Callable[[str], None]
+    done: list[Attempt]
+
+    def prepare(self, run: Run, _reply: str | None, _kept: InstalledEngine | None) -> Prepared:
+        """End what would use the session, too."""
+        end_orphans(noted_processes(self.left))
+        return Prepared(Plan(run, self.engine, self.env, snapshot(run, with_texts=True), command=self.built))
+
+    def play(
+        self,
+        plan: Plan,
+        built: Invocation,
+        stop: Stop,
+        on_start: Callable[[int, float | None], None],
+        on_text: Callable[[str], None],
+    ) -> Played:
+        """Show the agent's texts, too."""
+
+        def show(text: str) -> None:
+            self.on_text(text)
+            on_text(text)
+
+        played = TurnWork.play(self, plan, built, stop, on_start, show)
+        self.done.append(played.done)
+        return played
 
 
 @contextmanager

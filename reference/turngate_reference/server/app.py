@@ -1,10 +1,9 @@
 """Builds a server on one data directory: store, engines, queue, and commands.
 
-Its threads, beside those that serve HTTP: `turngate-dispatch` claims queued runs, and each turn has a thread, which
-waits for its engine. `turngate-kept` reads all kept processes, two workers start and end them, and
-`turngate-kept-owner` keeps their deadlines and settles those that no turn uses. `turngate-outbox` writes what a turn
-did, so that its engine is read while the store is locked. `turngate-terminals` ends the turns of dead terminals.
-`turngate-collect` and `turngate-look-ENGINE` examine engines.
+Its threads, beside those that serve HTTP: `turngate-owner` owns the runs that hold a slot, and alone moves them. A
+thread with the handle of a run does for it what takes long: it prepares a turn, reads its engine to the end, or judges
+its answer. `turngate-kept` reads all kept processes, and two workers start and end them. `turngate-collect` and
+`turngate-look-ENGINE` examine engines. `turngate-terminals` ends the turns of dead terminals, when there are any.
 """
 
 import os
@@ -20,13 +19,12 @@ from turngate import EngineContract, MachineError, Stop, Trust, UsageError, engi
 from turngate.argv.trust import NO_TRUST
 from turngate_reference.data_dir import DataDir, RunningServer, locked
 from turngate_reference.server.orchestrator.commands import Admission, Commands
-from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.engines import Engines
-from turngate_reference.server.orchestrator.kept_processes import KeptProcesses
+from turngate_reference.server.orchestrator.owner import Owner
 from turngate_reference.server.orchestrator.profiles import Profiles
-from turngate_reference.server.orchestrator.recovery import recover, watch_terminals
+from turngate_reference.server.orchestrator.recovery import TerminalWatch, recover
 from turngate_reference.server.orchestrator.run_files import Records
-from turngate_reference.server.orchestrator.turns import TurnRunner
+from turngate_reference.server.orchestrator.turns import ServerTurns
 from turngate_reference.server.orchestrator.verification import Verifier, Verify
 from turngate_reference.server.output_schema.checker import DATA_SECONDS, SCHEMA_SECONDS, SchemaChecker
 from turngate_reference.server.store.database import DatabaseGoneError, Store
@@ -85,42 +83,39 @@ class Server:
             self._opened = opened.pop_all()
         verifier = Verifier(settings.verify, root, self._stop)
         profiles = Profiles(verifier, settings.environment, self._stop)
-        self.dispatcher = Dispatcher(self.store, self._records, settings.slots)
-        self.engines = Engines(settings.data, self._stop, profiles, settings.environment, self.dispatcher.kick)
+        self.engines = Engines(
+            settings.data,
+            self._stop,
+            profiles,
+            settings.environment,
+            lambda: self.owner.kick(),  # noqa: PLW0108 - it comes later
+        )
         # two, so that requests do not hold up turns
         self.schemas = SchemaChecker(SCHEMA_SECONDS, SCHEMA_PLACES)
         self.results = SchemaChecker(DATA_SECONDS)
-        self.kept = KeptProcesses(ProcessHost(), self.store, self._records, self.dispatcher.release)
-        self._runner = TurnRunner(
+        self.host = ProcessHost()
+        self._watch = TerminalWatch(self.store, self._records)
+        self.owner = Owner(
             self.store,
             self._records,
-            self.engines,
-            profiles,
-            self.kept,
-            self.results.data_flaw,
-            settings.env,
-            settings.pass_env,
-            settings.observe,
-            trust=settings.trust,
+            ServerTurns(
+                self.results.data_flaw,
+                engines=self.engines,
+                profiles=profiles,
+                server_env=settings.env,
+                pass_env=settings.pass_env,
+                trust=settings.trust,
+            ),
+            self.host,
+            settings.slots,
+            unsettled=self.engines.unsettled,
+            observe=settings.observe,
+            chore=self._watch.look,
         )
         admission = Admission(
             self.engines, self.schemas, settings.data.runs, settings.workspace_root, settings.env, settings.trust
         )
-        self.commands = Commands(
-            self.store,
-            self._records,
-            self.engines,
-            admission,
-            self.dispatcher,
-            self.kept,
-        )
-
-        self._watch = threading.Thread(
-            target=watch_terminals,
-            args=(self.store, self._records, self._runner.closing),
-            name="turngate-terminals",
-            daemon=True,
-        )
+        self.commands = Commands(self.store, self._records, self.engines, admission, self.owner)
 
     def start(self) -> None:
         """Start the queue, and look for engines; with `Verify.WAIT` examine them first."""
@@ -130,8 +125,7 @@ class Server:
                 return
         else:
             threading.Thread(target=self.engines.collect, name="turngate-collect", daemon=True).start()
-        self.dispatcher.start(self._runner.run, self.engines.unsettled, self.kept.end)
-        self._watch.start()
+        self.owner.start()
         self._started = True
 
     def stop(self) -> None:
@@ -157,20 +151,17 @@ class Server:
     @property
     def ready(self) -> bool:
         """Whether the server accepts and works on runs."""
-        return self._started and self.dispatcher.works
+        return self._started and self.owner.works
 
     def close(self) -> None:
         """End everything that runs, save the results, and unlock the data directory."""
         self._started = False
         self._stop.set()
-        self._runner.closing.set()
         self.schemas.close()
         self.results.close()
-        self.kept.end_all()  # first, since turns that end may wait for the store
-        self.dispatcher.close()
-        self.kept.close()
-        if self._watch.ident is not None:
-            self._watch.join()
+        self.owner.close()
+        self.host.close()
+        self._watch.close()
         self.engines.close()
         self.store.wake()
         self._opened.close()

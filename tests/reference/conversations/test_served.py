@@ -19,7 +19,7 @@ from turngate.argv.file_slot import as_in_contract
 from turngate.contract import load
 from turngate.process import is_alive
 from turngate_reference.conversations import served
-from turngate_reference.server.orchestrator import recovery, transitions
+from turngate_reference.server.orchestrator import owner, transitions
 from turngate_reference.server.orchestrator.decide import failed
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs
@@ -33,8 +33,7 @@ STICKY = {"kind": "sticky_process", "reason": "", "session_timeout_sec": 9}
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Poll more often, so that no test waits for a poll."""
-    monkeypatch.setattr(recovery, "WATCH_SECONDS", 0.02)
-    monkeypatch.setattr(served, "WATCH_SECONDS", 0.02)
+    monkeypatch.setattr(owner, "CHORE_SECONDS", 0.02)
 
 
 def handle_of(run_id: str) -> str:
@@ -188,7 +187,7 @@ def test_what_can_not_be_continued_is_refused_with_the_reason(server_env: Server
     """Queued and running runs are left to the server; no engine runs, and nothing changes."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, _ = server_env.ask()
-    server_env.server.dispatcher.close()
+    server_env.server.owner.close()
     with server_env.server.store.writing() as connection:
         connection.execute("UPDATE runs SET state = ? WHERE run_id = ?", (state, run_id))
     before = server_env.run(run_id), server_env.cli_env.record(handle_of(run_id))
@@ -372,7 +371,7 @@ def test_a_turn_whose_run_was_ended_by_the_server_is_told(server_env: ServerEnv)
     server_env.cli_env.meet()
     dead = failed(RunErrorCode.TERMINAL_INTERRUPTED, "killed")
     with server_env.server.store.writing() as connection:
-        transitions.end_run(connection, runs.get(connection, run_id), dead)
+        transitions.end(connection, server_env.server._records, runs.get(connection, run_id), dead)
     _, err = terminal.communicate(timeout=60)
     assert terminal.returncode == 6, err
     assert "could not be saved: turngate serve took this terminal for dead and ended the run" in err

@@ -9,9 +9,7 @@ from tests.fakes.executables import simulated
 from tests.patience import PATIENCE
 from tests.reference.server_env import ServerEnv
 from turngate.contract import load
-from turngate_reference.server.orchestrator.kept_states import KeptState
 from turngate_reference.server.transports.host import ProcessHost
-from turngate_reference.states import State
 
 
 def put_engine(server_env: ServerEnv) -> None:
@@ -40,19 +38,20 @@ def pid_of(server_env: ServerEnv, run_id: str) -> int:
 
 def move_deadlines(server_env: ServerEnv, seconds: float) -> None:
     """Let the present deadlines of sticky runs come this much earlier, instead of waiting for them."""
-    kept = server_env.server.kept
-    with kept._changed:
-        for process in list(kept._processes.values()):
-            run = server_env.run(process.run_id)
-            if run.state is State.WAITING_USER:  # its turn may still have to leave it
-                assert kept._changed.wait_for(lambda: process.life.state is not KeptState.ANSWERED, PATIENCE)  # noqa: B023
-            process.due -= seconds
-        kept._changed.notify_all()
+    moved = threading.Event()
+
+    def move() -> None:
+        for live in server_env.server.owner._live.values():
+            live.due -= seconds
+        moved.set()
+
+    server_env.server.owner._happened.put(move)
+    assert moved.wait(PATIENCE)
 
 
 def slots_are_free(server_env: ServerEnv) -> bool:
     """Wait until no slot is in use."""
-    return server_env.server.dispatcher.wait_until_free(PATIENCE)
+    return server_env.server.owner.wait_until_free(PATIENCE)
 
 
 def is_running(pid: int) -> bool:

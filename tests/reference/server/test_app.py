@@ -2,12 +2,10 @@
 
 import os
 import resource
-import threading
 
 import pytest
 from msgspec.structs import replace
 
-from tests.patience import PATIENCE
 from tests.reference.server_env import ServerEnv
 from turngate.contract import load
 from turngate.errors import MachineError, TurngateError
@@ -23,11 +21,7 @@ def test_a_server_whose_queue_nobody_works_on_is_not_ready(
     seen = [server.ready]
     server.start()
     seen.append(server.ready)
-    with monkeypatch.context() as patch:
-        patch.setattr(server.dispatcher._closing, "is_set", lambda: True)
-        server.dispatcher.kick()
-        (working,) = (thread for thread in threading.enumerate() if thread.name == "turngate-dispatch")
-        working.join(PATIENCE)
+    server.owner.close()
     seen.append(server.ready)
     server.close()
     assert seen == [False, True, False]

@@ -1,8 +1,8 @@
 """Faults during a sticky run: a locked store, a handler that raises, and messages beyond all limits."""
 
 import os
+import queue
 import signal
-import threading
 import time
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from tests.patience import PATIENCE
 from tests.reference.locked_database import locked_database
 from tests.reference.server.sticky_env import create, pid_of, put_engine, slots_are_free
 from tests.reference.server_env import ASK, ServerEnv, final
-from turngate_reference.server.orchestrator import kept_turn, transitions
+from turngate_reference.server.orchestrator import headless, transitions, turns
 from turngate_reference.server.store import database, runs
 from turngate_reference.states import RunError, State
 
@@ -31,20 +31,15 @@ def _server_env(closed_server_env: ServerEnv) -> Iterator[ServerEnv]:
 def test_a_locked_database_fails_no_turn(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn that ended while the database was locked counts, even if its process has died since."""
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.3)
-    host, is_locked = server_env.server.kept.host, threading.Event()
+    host, prompts = server_env.server.host, queue.SimpleQueue[tuple[str, str]]()
     prompt = host.prompt
-
-    def prompt_when_locked(run_id: str, text: str, **more: bool) -> None:
-        assert is_locked.wait(PATIENCE)
-        prompt(run_id, text, **more)
-
-    monkeypatch.setattr(host, "prompt", prompt_when_locked)
+    monkeypatch.setattr(host, "prompt", lambda run_id, text: prompts.put((run_id, text)))
     run_id = create(server_env, f"say {final(x=1)}")
     while (process := server_env.run(run_id).process) is None or process.pid is None:
         time.sleep(0.05)
     pid, protocol = pid_of(server_env, run_id), server_env.run(run_id).run_directory / ".turngate/attempt-001/protocol"
     with locked_database(server_env.settings.data.database):
-        is_locked.set()
+        prompt(*prompts.get(timeout=PATIENCE))
         while "turn/completed" not in protocol.read_text():
             time.sleep(0.05)
         os.kill(pid, signal.SIGKILL)
@@ -70,7 +65,7 @@ def test_whatever_a_handler_raises_ends_the_run(
     run_id = create(server_env, f"say {ASK}" if place == "reply_prompt" else "act" if place == "ask" else "say x")
     if place == "reply_prompt":
         question = server_env.question(run_id)
-    target = transitions if place == "ask" else kept_turn
+    target = {"ask": transitions, "decide_kept": headless}.get(place, turns)
     monkeypatch.setattr(target, "ask_permission" if place == "ask" else place, broken)
     if place == "reply_prompt":
         server_env.reply(run_id, question)
@@ -87,7 +82,7 @@ def test_a_process_that_can_not_be_opened_frees_its_slot(
     def broken(*_args: object) -> None:
         raise RuntimeError("no loop")
 
-    monkeypatch.setattr(server_env.server.kept.host, "open", broken)
+    monkeypatch.setattr(server_env.server.host, "open", broken)
     assert server_env.failed(create(server_env, "say x")).code == "ORCHESTRATOR_ERROR"
     assert slots_are_free(server_env)
 

@@ -123,7 +123,7 @@ def test_a_pattern_that_backtracks_fails_its_run_alone(
     error = server_env.failed(server_env.create(output_schema=hostile.BACKTRACKING, execution_mode=mode))
     assert error.code == "SCHEMA_TOO_COSTLY"
     assert "more than 0.1 s of CPU time" in error.detail
-    assert server_env.server.dispatcher.wait_until_free(PATIENCE)
+    assert server_env.server.owner.wait_until_free(PATIENCE)
 
 
 @pytest.mark.long
@@ -178,7 +178,7 @@ def test_a_sticky_run_canceled_while_its_result_is_checked_waits_for_its_process
     sticky_env.put_engine(server_env)
     entered, leave = held_checks(monkeypatch)
     server = server_env.open()
-    with HeldEnd(server.kept.host) as end:
+    with HeldEnd(server.host) as end:
         run_id = sticky_env.create(server_env, f"say {final(x=1)}", output_schema={"type": "object"})
         assert entered.wait(PATIENCE)
         pid = sticky_env.pid_of(server_env, run_id)

@@ -26,12 +26,11 @@ from turngate_reference.data_dir import HANDLE_LENGTH, locked
 from turngate_reference.engine.attempt import InstalledEngine, contract_for
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.continuation import ObstacleError, check_session, engine_to_resume
-from turngate_reference.server.orchestrator.decide import Decision
-from turngate_reference.server.orchestrator.dispatcher import Dispatcher
+from turngate_reference.server.orchestrator.decide import Decision, TurnResult
 from turngate_reference.server.orchestrator.engines import Engines
 from turngate_reference.server.orchestrator.headless import first_prompt, reply_prompt
-from turngate_reference.server.orchestrator.kept_processes import KeptProcesses
 from turngate_reference.server.orchestrator.kept_states import Decided
+from turngate_reference.server.orchestrator.owner import Owner
 from turngate_reference.server.orchestrator.profiles import STICKY, no_sticky_process
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaChecker, SchemaTooCostlyError
@@ -256,8 +255,7 @@ class Commands(Struct, frozen=True):
     records: Records
     engines: Engines
     admission: Admission
-    dispatcher: Dispatcher
-    kept: KeptProcesses
+    owner: Owner
 
     def create(self, request: RunRequest, key: IdempotencyKey | None) -> Accepted:
         """Queue a new run; ApiError says why it is refused."""
@@ -282,7 +280,7 @@ class Commands(Struct, frozen=True):
                 raise
             hint = "wait until it ends, cancel it, or use another directory"
             raise ApiError("WORKSPACE_BUSY", f"another unfinished run is using {workspace}", hint) from error
-        self.dispatcher.kick()
+        self.owner.kick()
         return answer
 
     def reply(self, run_id: str, reply: ReplyRequest, key: IdempotencyKey | None) -> Accepted:
@@ -312,11 +310,11 @@ class Commands(Struct, frozen=True):
             answer = structs.replace(_accepted(run), interaction_id=reply.interaction_id)
             once.keep(connection, run_id, answer)
         if run.state is State.QUEUED:
-            self.dispatcher.kick()
+            self.owner.kick()
         elif question.request_id is not None:
-            self.kept.tell(run_id, Decided(question.request_id, reply.response))
+            self.owner.decide(run_id, Decided(question.request_id, reply.response))
         else:
-            self.dispatcher.proceed(run)
+            self.owner.proceed(run)
         return answer
 
     def continue_run(self, run_id: str, request: ContinueRequest, key: IdempotencyKey | None) -> Accepted:
@@ -351,7 +349,7 @@ class Commands(Struct, frozen=True):
                 raise
             hint = "wait until it ends, or cancel it"
             raise ApiError("WORKSPACE_BUSY", f"another unfinished run is using {run.workspace}", hint) from error
-        self.dispatcher.kick()
+        self.owner.kick()
         return answer
 
     def no_continue(self, run: Run) -> ApiError | None:
@@ -371,21 +369,20 @@ class Commands(Struct, frozen=True):
 
     def cancel(self, run_id: str) -> Accepted:
         """Cancel a run, or confirm that it is canceled; a running one is `canceled` once its processes are gone."""
-        seconds = self.kept.seconds(run_id)
+        seconds = self.owner.seconds(run_id)
         with self.store.writing() as connection:
             run = _existing(connection, run_id)
             if run.state in ENDED and run.state is not State.CANCELED:
                 raise ApiError("RUN_ENDED", f"the run has already {run.state}", "there is nothing to cancel")
             if run.state in (State.QUEUED, State.WAITING_USER):
-                canceled = Decision(Cause.CANCELED)
-                transitions.end_run(connection, run, canceled, seconds, cancel_requested=1)
+                runs.change(connection, run_id, cancel_requested=1)
+                result = TurnResult(seconds, process=run.process)
+                transitions.end(connection, self.records, run, Decision(Cause.CANCELED), result)
             elif run.state is State.RUNNING and not run.cancel_requested:
                 runs.change(connection, run_id, cancel_requested=1)
                 add_event(connection, run_id, CancelEvent())
             run = runs.get(connection, run_id)
-            if run.state is State.CANCELED:  # before the commit: whoever reads the new state finds the record
-                self.records.keep(run, run.state, run.session)
-        self.dispatcher.stop(run_id)
+        self.owner.stop(run_id)
         return structs.replace(_accepted(run), cancel_requested=run.cancel_requested)
 
     def _resumed_engine(self, run_id: str) -> tuple[InstalledEngine | None, ObstacleError | None]:

@@ -9,9 +9,11 @@ from msgspec import Struct
 from turngate import AdapterTurnResult, Interaction, Mode, Outcome, Reported
 from turngate.turn.read import read_answer
 from turngate_reference.engine.attempt import stderr_note
+from turngate_reference.server.orchestrator.kept_states import KeptCause, KeptEvent
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaTooCostlyError
 from turngate_reference.server.store.files import TurnChanges
 from turngate_reference.server.store.runs import ProcessNote, Run, RunSession
+from turngate_reference.server.transports.events import Lost
 from turngate_reference.states import TARGETS, Cause, RunError, RunErrorCode, State
 
 MAX_FINAL_DATA = 4 * 2**20
@@ -117,6 +119,30 @@ def decide_kept(
 def failed(code: RunErrorCode, detail: str) -> Decision:
     """Fail a run."""
     return Decision(code.cause, error=RunError(code.value, detail))
+
+
+def ours(error: Exception) -> Decision:
+    """Fail a run because of an error in turngate."""
+    return failed(RunErrorCode.ORCHESTRATOR_ERROR, f"{type(error).__name__}: {error}")
+
+
+def fails_turn(end: KeptEvent | None, *, has_asked: bool) -> Decision:
+    """Decide for a turn whose process is gone; `end` is what began its end, `has_asked`: the user was asked before."""
+    match end:
+        case KeptCause.TOO_LATE:
+            return failed(RunErrorCode.TURN_TIMEOUT, "the engine was still running at its deadline")
+        case Lost(detail, ours=True):
+            return failed(RunErrorCode.ORCHESTRATOR_ERROR, detail)
+        case Lost(detail):
+            return failed(RunErrorCode.INTERACTION_PROCESS_LOST if has_asked else RunErrorCode.ENGINE_FAILED, detail)
+    return INTERRUPTED
+
+
+def fails_waiting(end: KeptEvent | None, seconds: int) -> Decision:
+    """Decide for a run that waits for a reply, which can't come any more; the wait may last this many seconds."""
+    if end is KeptCause.TOO_LATE:
+        return failed(RunErrorCode.INTERACTION_WAIT_TIMEOUT, f"no reply came within {seconds} seconds")
+    return failed(RunErrorCode.INTERACTION_PROCESS_LOST, end.detail) if isinstance(end, Lost) else UNANSWERABLE
 
 
 INTERRUPTED = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "the server stopped during the turn")

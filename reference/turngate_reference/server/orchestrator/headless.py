@@ -1,4 +1,4 @@
-"""Runs one turn of a run in a separate process, for the server or for `turngate resume` on a waiting run.
+"""What takes long in a turn: making its command, running its process, judging what came of it.
 
 Adds two texts to every prompt: where artifacts go, unless the turn can't write any, then how to end a turn and whether
 the agent may ask.
@@ -6,11 +6,10 @@ the agent may ask.
 
 import logging
 import shlex
-import sqlite3
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 from msgspec import UNSET, Struct
@@ -35,22 +34,26 @@ from turngate.process import start_time
 from turngate.process.session_store import session_exists
 from turngate.turn.session_id import unfamiliar
 from turngate_reference.engine.attempt import Attempt, InstalledEngine, NoRoomError, RunOptions, attempt, traces
-from turngate_reference.server.orchestrator import transitions, workspace_files
-from turngate_reference.server.orchestrator.continuation import ObstacleError, check_session
-from turngate_reference.server.orchestrator.decide import DataFlaw, Decision, TurnResult, decide, failed
-from turngate_reference.server.orchestrator.run_files import Records, artifacts_directory
+from turngate_reference.server.orchestrator import workspace_files
+from turngate_reference.server.orchestrator.continuation import ObstacleError, check_session, with_session
+from turngate_reference.server.orchestrator.decide import (
+    INTERRUPTED,
+    DataFlaw,
+    Decision,
+    TurnResult,
+    decide,
+    decide_kept,
+    failed,
+    ours,
+)
+from turngate_reference.server.orchestrator.run_files import artifacts_directory
+from turngate_reference.server.orchestrator.turn_states import Answered, Failed, Judged, Plan, Played, Prepared
 from turngate_reference.server.requests import RunRequest
-from turngate_reference.server.store import runs
-from turngate_reference.server.store.database import Outbox
-from turngate_reference.server.store.events import TextEvent, add_event
 from turngate_reference.server.store.files import TurnChanges
-from turngate_reference.server.store.runs import ProcessNote, Run, RunSession
-from turngate_reference.states import Delivery, RunErrorCode, State
+from turngate_reference.server.store.runs import Run, RunSession
+from turngate_reference.states import RunErrorCode, State
 
 log = logging.getLogger(__name__)
-
-MAX_TEXTS = 1000
-MAX_TEXT = 64 * 2**10
 
 
 def first_prompt(launch: RunRequest, directory: Path | None) -> str:
@@ -94,126 +97,135 @@ def no_artifacts(run: Run, contract: EngineContract) -> str:
 class TurnFailed(Exception):  # noqa: N818 - it is the end of a turn, not a fault of ours
     """A turn that has failed before its process ended, for a reason that has a code."""
 
-    def __init__(self, code: RunErrorCode, detail: str) -> None:
+    def __init__(self, code: RunErrorCode, detail: str, *, unsent: bool = False) -> None:
         super().__init__(detail)
-        self.decision = failed(code, detail)
+        self.event = Failed(failed(code, detail), unsent)
 
 
-class HeadlessTurn(Struct, frozen=True):
-    """What a turn needs; `env` is the engine's environment except PWD, `on_text` gets the agent's texts.
+def command(run: Run, engine: InstalledEngine, reply: str | None) -> Invocation:
+    """Return the command of a turn in a process of its own; `reply` is None for turn 1.
 
-    `data_flaw` applies an output schema. What is written while the engine runs goes through `outbox`.
+    TurnFailed if the session, the prompt or an option fails a check that is possible before a process starts. Marks in
+    the prompt or reply were checked when it was accepted.
+    """
+    contract, session = engine.contract, run.session.handle_value if run.session else ""
+    try:
+        if reply is not None:
+            check_session(run, contract)
+        directory = _artifacts(run, contract)
+        options: dict[str, Any] = {
+            "options": run.launch.engine_options,
+            "model": run.launch.model,
+            "workspace": run.cwd,
+            "allow_file_marks": True,
+            "artifacts": directory,
+        }
+        if reply is None:
+            return first_turn(contract, first_prompt(run.launch, directory), run.execution_mode, **options)
+        prompt = reply_prompt(reply, run.launch, directory)
+        return resumed_turn(contract, prompt, run.execution_mode, session, **options)
+    except RefusedError as refused:
+        code = RunErrorCode.PROMPT_REFUSED if refused.subject is None else RunErrorCode.OPTION_REFUSED
+        raise TurnFailed(code, str(refused)) from refused
+    except ObstacleError as obstacle:
+        raise TurnFailed(obstacle.code, f"before the resume: {obstacle.detail}") from obstacle
+
+
+def _artifacts(run: Run, contract: EngineContract) -> Path | None:
+    """Return the directory below which a turn writes artifacts; None: it writes none."""
+    if no_artifacts(run, contract):
+        return None
+    try:
+        return artifacts_directory(run)
+    except OSError as error:
+        what = f"the workspace can't be used: {run.artifacts}: {error.strerror}"
+        code = RunErrorCode.ENGINE_UNAVAILABLE if run.turn_index == 1 else RunErrorCode.WORKSPACE_UNAVAILABLE
+        raise TurnFailed(code, what) from error
+
+
+class TurnWork(Struct, frozen=True):
+    """What takes long in a turn, for threads outside of the owner; `data_flaw` applies an output schema.
+
+    `interrupted` is what becomes of a run whose turn was stopped.
     """
 
-    outbox: Outbox
-    run: Run
-    engine: InstalledEngine
-    env: Mapping[str, str]
-    on_text: Callable[[str], None]
     data_flaw: DataFlaw
+    interrupted: Decision = INTERRUPTED
 
-    def command(self, reply: str | None) -> Invocation:
-        """Return the command of the turn; `reply` is None for turn 1.
+    def prepare(self, run: Run, reply: str | None, kept: InstalledEngine | None) -> Prepared:
+        """Return what a claimed turn needs; `reply` None: it is the first. `kept` is the engine of a kept process.
 
-        TurnFailed if the session, the prompt or an option fails a check that is possible before a process starts. Marks
-        in the prompt or reply were checked when it was accepted.
+        TurnFailed: the turn can't begin.
         """
-        run, contract = self.run, self.engine.contract
-        options, model = run.launch.engine_options, run.launch.model
-        try:
-            if reply is None:
-                directory = self._artifacts()
-                prompt = first_prompt(run.launch, directory)
-                return first_turn(
-                    contract,
-                    prompt,
-                    run.execution_mode,
-                    options=options,
-                    model=model,
-                    workspace=run.cwd,
-                    allow_file_marks=True,
-                    artifacts=directory,
-                )
-            check_session(run, contract)
-            session = run.session.handle_value if run.session else ""
-            directory = self._artifacts()
-            prompt = reply_prompt(reply, run.launch, directory)
-            return resumed_turn(
-                contract,
-                prompt,
-                run.execution_mode,
-                session,
-                options=options,
-                model=model,
-                workspace=run.cwd,
-                allow_file_marks=True,
-                artifacts=directory,
-            )
-        except RefusedError as refused:
-            code = RunErrorCode.PROMPT_REFUSED if refused.subject is None else RunErrorCode.OPTION_REFUSED
-            raise TurnFailed(code, str(refused)) from refused
-        except ObstacleError as obstacle:
-            raise TurnFailed(obstacle.code, f"before the resume: {obstacle.detail}") from obstacle
+        raise NotImplementedError
 
-    def _artifacts(self) -> Path | None:
-        """Return the directory below which the turn writes artifacts; None: it writes none."""
-        if no_artifacts(self.run, self.engine.contract):
-            return None
-        try:
-            return artifacts_directory(self.run)
-        except OSError as error:
-            what = f"the workspace can't be used: {self.run.artifacts}: {error.strerror}"
-            code = RunErrorCode.ENGINE_UNAVAILABLE if self.run.turn_index == 1 else RunErrorCode.WORKSPACE_UNAVAILABLE
-            raise TurnFailed(code, what) from error
+    def play(
+        self,
+        plan: Plan,
+        built: Invocation,
+        stop: Stop,
+        on_start: Callable[[int, float | None], None],
+        on_text: Callable[[str], None],
+    ) -> Played:
+        """Run the turn's own process to its end; TurnFailed if it could not be run.
 
-    def play(self, built: Invocation, stop: Stop) -> Attempt:
-        """Run the engine to its end and record its process in the store; TurnFailed if it could not be run."""
-        run = self.run
+        `on_start` gets its id and its start time, which is None if it is gone already.
+        """
+        run = plan.run
         log.debug("%s turn %s: %s %s", run.run_id, run.turn_index, run.engine, shlex.join(built.own_arguments))
         needs_handle = run.execution_mode is Mode.INTERACTIVE and run.is_resumable
-        is_started, version = False, self.engine.version
-        reader = TurnReader.for_turn(built, turn_index=run.turn_index, needs_handle=needs_handle, on_text=self.on_text)
+        reader = TurnReader.for_turn(built, turn_index=run.turn_index, needs_handle=needs_handle, on_text=on_text)
 
-        def note_process(pid: int) -> None:
-            nonlocal is_started
-            is_started = True
+        def started(pid: int) -> None:
+            at = None
             with suppress(psutil.NoSuchProcess):
-                noted = replace(run.process or ProcessNote(""), pid=pid, started_at=start_time(pid), unsent=False)
-                self.outbox.put(lambda connection: runs.change(connection, run.run_id, process=noted))
-            self.outbox.put(lambda connection: transitions.note_start(connection, run, built.own_arguments, version))
-            self.outbox.put(lambda connection: transitions.note_delivery(connection, run, Delivery.NEW_PROCESS))
+                at = start_time(pid)
+            on_start(pid, at)
 
         options = RunOptions(
             run.cwd,
-            self.env,
+            plan.env,
             stop,
             timeout=float(run.session_timeout_sec),
             tag=run.process.tag if run.process else "",
-            on_start=note_process,
+            on_start=started,
         )
         try:
-            done = attempt(self.engine, built, reader, traces(run.run_directory, run.turn_index), options)
+            return Played(attempt(plan.engine, built, reader, traces(run.run_directory, run.turn_index), options))
         except NoRoomError as ours:
-            self._note_unsent(is_started=is_started)
             raise TurnFailed(RunErrorCode.ORCHESTRATOR_ERROR, str(ours)) from ours
         except RefusedError as unguarded:
-            self._note_unsent(is_started=False)
-            raise TurnFailed(RunErrorCode.ENGINE_UNSAFE, str(unguarded)) from unguarded
+            raise TurnFailed(RunErrorCode.ENGINE_UNSAFE, str(unguarded), unsent=True) from unguarded
         except (MachineError, UsageError) as lacking:
-            self._note_unsent(is_started=is_started)
             code = RunErrorCode.ENGINE_UNAVAILABLE if built.resumed else RunErrorCode.ENGINE_FAILED
             raise TurnFailed(code, str(lacking)) from lacking
-        self._note_unsent(is_started=is_started)
-        return done
 
-    def _note_unsent(self, *, is_started: bool) -> None:
-        """Take back the note that a process gets the reply, if none was started."""
-        if not is_started:
-            self.outbox.put(lambda connection: transitions.note_sent(connection, self.run.run_id, sent=False))
+    def judge(self, run: Run, plan: Plan | None, event: Played | Answered | Failed, result: TurnResult) -> Judged:
+        """Decide what a turn means for its run, with the files that it changed; `result` is what is known already."""
+        try:
+            match event:
+                case Played(done) if plan is not None:
+                    decision, result = self._conclude(plan, done, result)
+                case Answered(ended) if ended.failure is not None:
+                    decision = failed(RunErrorCode.ENGINE_FAILED, ended.failure)
+                case Answered(ended):
+                    decision, said = decide_kept(
+                        run, ended.final_text, declined=ended.declined, data_flaw=self.data_flaw
+                    )
+                    result = replace(result, outcome=said.outcome, repair_level=said.repair_level)
+                case Failed(decision):
+                    pass
+            if decision.error is not None:
+                known = replace(plan.run if plan else run, session=result.session or run.session)
+                decision = replace(decision, error=with_session(known, decision.error))
+        except Exception as error:
+            log.exception("turn %s of %s failed because of an error in turngate", run.turn_index, run.run_id)
+            decision = ours(error)
+        return Judged(decision, replace(result, files=_changes(plan.run, plan.before) if plan else None))
 
-    def conclude(self, done: Attempt, interrupted: Decision) -> tuple[Decision, TurnResult]:
-        """Return the next state of the run, which is `interrupted` if the turn was stopped from outside."""
-        run, result = self.run, done.reading.result
+    def _conclude(self, plan: Plan, done: Attempt, known: TurnResult) -> tuple[Decision, TurnResult]:
+        """Return the next state of a run after a turn in a process of its own."""
+        run, contract, result = plan.run, plan.engine.contract, done.reading.result
         decision = decide(
             result,
             run.execution_mode,
@@ -222,16 +234,17 @@ class HeadlessTurn(Struct, frozen=True):
             data_flaw=self.data_flaw,
         )
         if done.interrupted:
-            decision = interrupted
+            decision = self.interrupted
         # keep the run's first session: a different one is an error, and is reported as such
         handle = done.reading.session if run.session is None else None
         session_seen = None
         if handle and run.execution_mode is Mode.INTERACTIVE and run.is_resumable:
-            is_there = session_exists(self.engine.contract.store, handle.handle_value, run.locations, run.cwd) is True
+            is_there = session_exists(contract.store, handle.handle_value, run.locations, run.cwd) is True
             # an engine that failed may have stored none, which says nothing about where it would
             session_seen = is_there or (None if decision.state is State.FAILED else False)
-        session = stored_session(self.engine.contract, handle.handle_value, run.turn_index) if handle else None
-        return decision, TurnResult(
+        session = stored_session(contract, handle.handle_value, run.turn_index) if handle else None
+        return decision, replace(
+            known,
             outcome=result.outcome,
             exit_code=done.exit_code,
             repair_level=result.repair_level,
@@ -251,42 +264,6 @@ def stored_session(contract: EngineContract, session_id: str, turn_index: int) -
     return RunSession(contract.engine, contract.handle.handle_type, session_id, turn_index, note)
 
 
-def complete(
-    outbox: Outbox,
-    records: Records,
-    run: Run,
-    turn: Callable[[], tuple[Decision, TurnResult]],
-    left: Callable[[], ProcessNote | None] = lambda: None,
-    end_left: Callable[[], None] = lambda: None,
-) -> TurnResult:
-    """Run a claimed turn and save its result, success or failure.
-
-    `outbox` holds the unwritten data of the turn, and is closed. `left` returns the note of the process that the turn
-    has left, and `end_left` ends it. RunHasEnded: the result can't be saved, since the run was ended meanwhile.
-    """
-    before = workspace_files.snapshot(run, with_texts=True)
-    start = time.monotonic()
-    try:
-        decision, result = turn()
-    except transitions.RunHasEnded:
-        with suppress(sqlite3.Error):
-            transitions.record_files(outbox.store, run, _changes(run, before))
-        outbox.close()
-        return TurnResult(time.monotonic() - start)
-    except TurnFailed as early:
-        decision, result = early.decision, TurnResult()
-    except Exception as error:
-        log.exception("turn %s of %s failed because of an error in turngate", run.turn_index, run.run_id)
-        decision, result = failed(RunErrorCode.ORCHESTRATOR_ERROR, f"{type(error).__name__}: {error}"), TurnResult()
-    seconds = time.monotonic() - start
-    result = replace(result, seconds=seconds, process=left(), files=_changes(run, before))
-    try:
-        transitions.end_turn_eventually(outbox, records, run, decision, result, end_left)
-    finally:
-        outbox.close()
-    return result
-
-
 def _changes(run: Run, before: workspace_files.Snapshot) -> TurnChanges:
     """Return what a turn changed; an error of ours must not lose the turn itself."""
     try:
@@ -294,25 +271,3 @@ def _changes(run: Run, before: workspace_files.Snapshot) -> TurnChanges:
     except Exception:
         log.exception("can't compare the files of %s", run.run_id)
         return TurnChanges([], "turngate failed to compare the files; its log says why")
-
-
-def text_events(outbox: Outbox, run: Run) -> Callable[[str], None]:
-    """Return a function that stores the agent's texts as events, within limits, and never waits for the store."""
-    left, left_out = MAX_TEXTS, 0
-
-    def add(text: str) -> None:
-        nonlocal left, left_out
-        left -= 1
-        if left < 0:
-            return
-        said = TextEvent(run.turn_index, text[:MAX_TEXT])
-        if not outbox.put(lambda connection: add_event(connection, run.run_id, said), len(said.text)):
-            left_out += 1
-            log.warning(
-                "%s: %d texts of turn %d are missing from its events: the store was unavailable; the trace is complete",
-                run.run_id,
-                left_out,
-                run.turn_index,
-            )
-
-    return add

@@ -5,13 +5,13 @@ Theory of operation
 
 A kept process serves the turns of one run, from its first turn to the end of the run. `step` takes its life and an
 event, and returns the life that follows and the effects, which are to be carried out in this order. It starts nothing,
-waits for nothing and asks no clock, so a test plays any order of events. `KeptProcesses` holds the lives, takes one
-event of a process after the other, and carries the effects out. An event that the table doesn't list for a state came
-too late, and changes nothing: a decision about an action of a turn that has ended, or the last words of a process.
+waits for nothing and asks no clock, so a test plays any order of events. `Owner` holds the lives, takes one event after
+the other, and carries the effects out: at once what only passes something on, and in order, as soon as the store
+allows, what writes. An event that the table doesn't list for a state came too late, and changes nothing: a decision
+about an action of a turn that has ended, or the last words of a process.
 
-*Who owns it.* In a turn, the thread of the turn; between two turns, the thread of `KeptProcesses`; after the run, the
-same thread, which then waits for nobody. The states of a process that ends say which of these it was. The owner carries
-out what writes to the store, in order. All other effects only pass something on, and are carried out at once.
+*Whom it serves.* A turn, the next turn, or nobody once its run has ended. The states of a process that ends say which
+of these it was.
 
 *How it ends.* There is a word for each step, and each step happens once:
 
@@ -21,8 +21,8 @@ out what writes to the store, in order. All other effects only pass something on
   rely on that nothing works in its directory any more.
 - It is *settled* when its run has been told and its slot is free. Nobody knows it any more.
 
-*What its run hears.* Two threads may move the run of a process that waits: a reply, and the deadline or the loss. Both
-ask the store, where the first to be committed wins. So `expire` and `settle` are questions. If the run still waited, it
+*What its run hears.* Two may move the run of a process that waits: a reply, and the deadline or the loss. Both ask the
+store, where the first to be committed wins. So `expire` and `settle` are questions. If the run still waited, it
 has failed by now, and "run told" follows. If a reply was first, "run goes on" follows: the run has a turn, which begins
 in this process, whatever is left of it, and hears of a loss as if it had come in the turn. A loss in a turn fails the
 turn, or the run if that waits for the user's decision.
@@ -94,7 +94,7 @@ class Effect(StrEnum):
     END = "end"  # end the whole tree
     LIMIT = "limit"  # set the deadline
     RELEASE = "release"  # forget the process, and free its slot
-    # from here on: what the owner does
+    # from here on: what writes to the store
     NOTE = "note"  # store what the process did
     ASK = "ask"  # let the run wait for the user's decision
     TAKE_BACK = "take back"  # the question, since the turn has ended without the decision; then as `finish`
@@ -141,6 +141,7 @@ TABLE: Mapping[KeptState, _Row] = {
         Decided: (_S.WORKING, (_E.LIMIT, _E.DECIDE)),
         events.TurnEnded: (_S.ANSWERED, (_E.TAKE_BACK,)),
         _C.TOO_LATE: (_S.ASKING, (_E.EXPIRE,)),
+        _C.RUN_TOLD: (_S.ENDING_IN_TURN, (_E.END,)),
         **_ENDS,
     },
     _S.ANSWERED: {**_ENDS, _C.RUN_WAITS: (_S.WAITING, (_E.LIMIT,))},

@@ -13,7 +13,7 @@ from turngate.process import Noted, end_orphans
 from turngate_reference.data_dir import locked
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.continuation import with_session
-from turngate_reference.server.orchestrator.decide import INTERRUPTED, UNANSWERABLE, Decision, failed
+from turngate_reference.server.orchestrator.decide import INTERRUPTED, UNANSWERABLE, Decision, TurnResult, failed
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
@@ -21,8 +21,6 @@ from turngate_reference.server.store.runs import ProcessNote, Run, Summary
 from turngate_reference.states import Cause, RunErrorCode, State
 
 log = logging.getLogger(__name__)
-
-WATCH_SECONDS = 1.0
 
 
 def recover(store: Store, records: Records) -> None:
@@ -69,13 +67,29 @@ def settle_terminal_turn(store: Store, records: Records, run_id: str) -> None:
     _end(store, records, run, killed, run.process if left else None)
 
 
-def watch_terminals(store: Store, records: Records, closing: threading.Event) -> None:
-    """Settle the turns of dead terminals periodically, until `closing` is set."""
-    while not closing.wait(WATCH_SECONDS):
+class TerminalWatch:
+    """Settles the turns of dead terminals, in a thread, since it waits for the end of their processes."""
+
+    def __init__(self, store: Store, records: Records) -> None:
+        self._store, self._records = store, records
+        self._thread = threading.Thread()
+
+    def look(self) -> None:
+        """Look for them, unless the last look still goes on."""
+        if not self._thread.is_alive() and runs.at_terminals(self._store):
+            self._thread = threading.Thread(target=self._settle, name="turngate-terminals", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Wait until the last look has ended."""
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _settle(self) -> None:
         try:
             # in a data directory that was deleted and made anew, a lock that nobody holds proves nothing
-            if records.data.database.exists():
-                settle_terminal_turns(store, records)
+            if self._records.data.database.exists():
+                settle_terminal_turns(self._store, self._records)
         except Exception:
             log.exception("can't check the turns of terminals yet")
 
@@ -91,21 +105,13 @@ def _lost(run: Summary) -> Decision | None:
 
 
 def _end(store: Store, records: Records, run: Run, decision: Decision, left: ProcessNote | None) -> None:
-    """End a run, and its turn if that had not ended; `left` is the note of a process that could not be ended.
-
-    If no process got the reply of the turn, the reply goes back to its user instead.
-    """
+    """End a run, and its turn if that had not ended; `left` is the note of a process that could not be ended."""
     if run.cancel_requested:
         decision = Decision(Cause.CANCELED)
-    if transitions.can_return(run, decision):
-        with store.writing() as connection:
-            transitions.return_reply(connection, records, run, decision.error, left)
-        return
     if decision.error is not None:
         decision = replace(decision, error=with_session(run, decision.error))
-    records.keep(run, decision.state, run.session)
     with store.writing() as connection:
-        transitions.end_run(connection, run, decision, process=left)
+        transitions.end(connection, records, run, decision, TurnResult(process=left))
 
 
 def noted_processes(note: ProcessNote | None) -> list[Noted]:

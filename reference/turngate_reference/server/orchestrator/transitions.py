@@ -4,11 +4,9 @@
 """
 
 import json
-import logging
 import secrets
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from msgspec import structs, to_builtins
@@ -17,11 +15,11 @@ from msgspec.structs import replace
 from turngate import Interaction, Mode
 from turngate.model import MAX_PROMPT
 from turngate_reference.handle_record import after, now
-from turngate_reference.server.orchestrator.continuation import with_session
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult
 from turngate_reference.server.orchestrator.run_files import Records
+from turngate_reference.server.orchestrator.turn_states import Plan, Written
 from turngate_reference.server.store import files, runs
-from turngate_reference.server.store.database import Outbox, Store
+from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.events import (
     DeliveryEvent,
     QuestionEvent,
@@ -31,11 +29,9 @@ from turngate_reference.server.store.events import (
     TurnStartEvent,
     add_event,
 )
-from turngate_reference.server.store.files import TurnChanges
 from turngate_reference.server.store.runs import IdempotentRequest, ProcessNote, Recovery, Run, UnsentReply
+from turngate_reference.server.transports.events import Gone
 from turngate_reference.states import ENDED, Cause, Delivery, RunError, RunErrorCode, State
-
-log = logging.getLogger(__name__)
 
 MAX_CONTEXT = 64 * 2**10
 _RETURNED = "returned"  # the outcome of a turn for which no process was started
@@ -46,13 +42,9 @@ _NEEDS_RESUME = """
 """
 _MAY_BEGIN = f"""
     SELECT run_id, turn_index, started_at, process_json FROM runs
-    WHERE state = ? AND NOT (engine IN (SELECT value FROM json_each(?)) AND {_NEEDS_RESUME})
+    WHERE state = ? AND (engine IN (SELECT value FROM json_each(?)) OR NOT ({_NEEDS_RESUME}))
     ORDER BY queue_place LIMIT 1
 """  # noqa: S608 - our own words
-
-
-class RunHasEnded(Exception):  # noqa: N818 - nobody is at fault
-    """Somebody else has ended the run of a turn, and its turn with it."""
 
 
 def first_turns(store: Store) -> list[str]:
@@ -61,28 +53,25 @@ def first_turns(store: Store) -> list[str]:
     return [row["engine"] for row in store.read(sql, State.QUEUED, Mode.INTERACTIVE)]
 
 
-def first_queued(store: Store, held_back: Collection[str] = ()) -> str | None:
-    """Return the first run in the queue that may start, as in `claim`; None if there is none."""
-    return next((row["run_id"] for row in store.read(_MAY_BEGIN, *_queue_conditions(held_back))), None)
+def claim(store: Store, tag: str, settled: Collection[str]) -> Run | None:
+    """Claim the first run in the queue that may start, and start its next turn; None if there is none.
 
-
-def claim(store: Store, tag: str, held_back: Collection[str] = (), only: str | None = None) -> Run | None:
-    """Claim the first run in the queue that may start, and start its next turn; None if there is none, or not `only`.
-
-    The tag for its processes is stored with it, so that they can be found even if the server dies. Interactive runs of
-    held-back engines do not start unless they ask for a sticky process, but those that have started continue.
+    The tag for its processes is stored with it, so that they can be found even if the server dies. Interactive runs
+    start only if their engine is among `settled`, or if they ask for a sticky process; those that have started go on.
     """
     with store.writing() as connection:
-        row = connection.execute(_MAY_BEGIN, _queue_conditions(held_back)).fetchone()
-        if row is None or only not in (None, row["run_id"]):
+        conditions = State.QUEUED, json.dumps([*settled]), Mode.INTERACTIVE
+        row = connection.execute(_MAY_BEGIN, conditions).fetchone()
+        if row is None:
             return None
+        kept = runs.process_note(row["process_json"]) if row["process_json"] else None
         return _begin_turn(
             connection,
             row["run_id"],
             Cause.CLAIMED,
             State.QUEUED,
             row["turn_index"] + 1,
-            process=_note(tag, row["process_json"], unsent=row["turn_index"] > 0),
+            process=ProcessNote(tag, kept=kept, unsent=row["turn_index"] > 0),
             started_at=row["started_at"] or now(),
         )
 
@@ -148,10 +137,13 @@ def continue_ended(connection: sqlite3.Connection, run: Run, message: str) -> No
     runs.transition(connection, run.run_id, run.state, Cause.CONTINUED, cancel_requested=0, **columns)
 
 
-def note_sending(store: Store, run: Run) -> None:
-    """Record that a process gets the reply of a running turn from now on."""
+def mark(store: Store, plan: Plan) -> None:
+    """Record what turn 1 has settled, and that a process gets the reply of the turn from now on."""
     with store.writing() as connection:
-        note_sent(connection, run.run_id, sent=True)
+        if plan.settled:
+            runs.change(connection, plan.run.run_id, **plan.settled)
+        if plan.command is not None:
+            note_sent(connection, plan.run.run_id, sent=True)
 
 
 def note_sent(connection: sqlite3.Connection, run_id: str, *, sent: bool) -> None:
@@ -207,82 +199,74 @@ def _keep_unsent(connection: sqlite3.Connection, interaction_id: str, response: 
     connection.execute("UPDATE interactions SET unsent_json = ? WHERE interaction_id = ?", (unsent, interaction_id))
 
 
-def note_start(connection: sqlite3.Connection, run: Run, argv: Sequence[str], version: str | None) -> None:
-    """Record how the process was started that runs the turn, and which release it is."""
+def note_start(
+    connection: sqlite3.Connection, run: Run, argv: Sequence[str], version: str | None, delivery: Delivery
+) -> None:
+    """Record that the prompt of a turn goes to a process, how that was started, and which release it is."""
     connection.execute(
         "UPDATE turns SET argv_json = ?, engine_version = ? WHERE run_id = ? AND turn_index = ?",
         (runs.as_json(argv), version, run.run_id, run.turn_index),
     )
     runs.change(connection, run.run_id, engine_version=version)
+    add_event(connection, run.run_id, DeliveryEvent(run.turn_index, delivery))
 
 
-def end_turn(store: Store, records: Records, run: Run, decision: Decision, result: TurnResult) -> State | None:
-    """End the running turn of a run; return the new state, which is `canceled` if a cancel was requested.
+def end_turn(
+    store: Store, records: Records, run: Run, decision: Decision, result: TurnResult, *, is_sent: bool
+) -> Written | None:
+    """End the running turn of a run, as `end` does; `is_sent`: a process may have got its prompt.
 
-    If the turn failed before a process got its reply, the reply goes back to its user, and the run waits again.
-
-    None: nothing has changed, since a run is canceled only once the process that `result` names has ended. RunHasEnded:
-    the run is not running any more.
+    None: nothing has changed, since a run is canceled only once the process that `result` names has ended. If somebody
+    has ended the run, only the files that the turn changed are recorded.
     """
-    columns: dict[str, Any] = {}
-    # write the record first: whoever reads the new state finds the record, and no next turn has started
-    current = runs.find(store, run.run_id) or run
-    if decision.error is not None:
-        # before the transaction, since a store of an engine may be locked
-        known = replace(current, session=result.session or current.session)
-        decision = replace(decision, error=with_session(known, decision.error))
-    records.keep(current, decision.state, result.session or current.session)
     with store.writing() as connection:
+        if not is_sent:
+            note_sent(connection, run.run_id, sent=False)
         current = runs.get(connection, run.run_id)
+        if current.state in ENDED or current.turn_index != run.turn_index:
+            if result.files is not None:
+                files.record(connection, run.run_id, run.turn_index, result.files)
+            return Written(current.state, counts=False)
         if current.cancel_requested:
             if result.process is not None:
                 return None
             decision = Decision(Cause.CANCELED)
-            records.keep(current, decision.state, result.session or current.session)
-        if can_return(current, decision):
-            return_reply(connection, records, current, decision.error, result.process)
-            return State.WAITING_USER
-        keep_unsent_of(connection, current, decision)
-        if result.session_seen is not None:
-            columns["recovery"] = replace(current.recovery or Recovery(), session_seen=result.session_seen)
-        if decision.interaction is not None:
-            columns["pending_interaction_id"] = _ask(connection, run, decision.interaction)
-        if decision.state in ENDED:
-            columns["ended_at"] = now()
-        if decision.state is State.WAITING_USER and current.is_sticky:
-            columns["wait_deadline_at"] = after(current.session_timeout_sec)
-        columns |= {
-            "error": decision.error,
-            "final_data": decision.final_data,
-            "session": result.session or current.session,
-        }
-        _end_turn(connection, run, decision, result)
-        columns["process"] = result.process
-        if not runs.transition(connection, run.run_id, State.RUNNING, decision.cause, **columns):
-            raise RunHasEnded(f"{run.run_id} is not running any more")
-    return decision.state
+        return Written(end(connection, records, current, decision, result))
 
 
-def end_turn_eventually(
-    outbox: Outbox,
-    records: Records,
-    run: Run,
-    decision: Decision,
-    result: TurnResult,
-    end_process: Callable[[], None] = lambda: None,
-) -> None:
-    """End the running turn of a run after the outbox's data of it, as soon as the store allows.
+def end(
+    connection: sqlite3.Connection, records: Records, run: Run, decision: Decision, result: TurnResult | None = None
+) -> State:
+    """End the turn of a run, if one is open, and move the run; return its new state.
 
-    If the run must be canceled, `end_process` ends the process that `result` names before that.
+    If the turn failed before a process got its reply, the reply goes back to its user, and the run waits again. The
+    process of the run stays noted if there is no result of a turn.
     """
-
-    def end() -> None:
-        if end_turn(outbox.store, records, run, decision, result) is None:
-            end_process()
-            end_turn(outbox.store, records, run, decision, replace(result, process=None))
-
-    with suppress(sqlite3.Error):
-        outbox.eventually(end)
+    result = result or TurnResult(process=run.process)
+    if can_return(run, decision):
+        return_reply(connection, records, run, decision.error, result.process)
+        return State.WAITING_USER
+    keep_unsent_of(connection, run, decision)
+    session = result.session or run.session
+    columns: dict[str, Any] = {
+        "error": decision.error,
+        "final_data": decision.final_data,
+        "session": session,
+        "process": result.process,
+        "pending_interaction_id": decision.interaction and _ask(connection, run, decision.interaction),
+        "wait_deadline_at": None,
+    }
+    if result.session_seen is not None:
+        columns["recovery"] = replace(run.recovery or Recovery(), session_seen=result.session_seen)
+    if decision.state in ENDED:
+        columns["ended_at"] = now()
+    elif run.is_sticky:
+        columns["wait_deadline_at"] = after(run.session_timeout_sec)
+    _end_turn(connection, run, decision, result)
+    runs.transition(connection, run.run_id, run.state, decision.cause, **columns)
+    # before the commit: whoever reads the new state finds the record
+    records.keep(run, decision.state, session)
+    return decision.state
 
 
 def ask_permission(store: Store, run: Run, interaction: Interaction, request_id: str, **columns: Any) -> bool:
@@ -316,26 +300,20 @@ def drop_permission(store: Store, run_id: str) -> bool:
         return runs.get(connection, run_id).state is State.RUNNING
 
 
-def end_run(
-    connection: sqlite3.Connection, run: Run, decision: Decision, seconds: float | None = None, **columns: Any
-) -> None:
-    """End a run outside of its turn, and its turn, too, if that asks for permission and has lasted `seconds`."""
-    in_turn = connection.execute(
-        "SELECT 1 FROM turns WHERE run_id = ? AND turn_index = ? AND ended_at IS NULL", (run.run_id, run.turn_index)
-    ).fetchone()
-    if in_turn:
-        _end_turn(connection, run, decision, TurnResult(seconds))
-    runs.transition(
-        connection,
-        run.run_id,
-        run.state,
-        decision.cause,
-        error=decision.error,
-        pending_interaction_id=None,
-        wait_deadline_at=None,
-        ended_at=now(),
-        **columns,
-    )
+def fail_waiting(
+    store: Store, records: Records, run_id: str, decision: Decision, seconds: float, gone: Gone | None
+) -> bool:
+    """Fail the run of a kept process if it waits; False: a reply was first.
+
+    If it waits for a decision, its turn ends after so many seconds. If the process is gone, that is stored as well.
+    """
+    with store.writing() as connection:
+        run = runs.get(connection, run_id)
+        if run.state is State.WAITING_USER:
+            end(connection, records, run, decision, TurnResult(seconds, process=run.process))
+        if gone is not None and run.state is not State.RUNNING:
+            end_process(connection, run_id, gone.exit_code)
+    return run.state is not State.RUNNING
 
 
 def end_process(connection: sqlite3.Connection, run_id: str, exit_code: int | None) -> None:
@@ -344,26 +322,6 @@ def end_process(connection: sqlite3.Connection, run_id: str, exit_code: int | No
     last = "SELECT MAX(turn_index) FROM turns WHERE run_id = ?"
     change = f"UPDATE turns SET exit_code = ? WHERE run_id = ? AND turn_index = ({last})"  # noqa: S608 - no value is in it
     connection.execute(change, (exit_code, run_id, run_id))
-
-
-def record_files(store: Store, run: Run, changes: TurnChanges) -> None:
-    """Record what a turn changed that has already ended, together with its run."""
-    with store.writing() as connection:
-        files.record(connection, run.run_id, run.turn_index, changes)
-
-
-def note_delivery(connection: sqlite3.Connection, run: Run, delivery: Delivery) -> None:
-    """Record to which process the prompt of a turn went."""
-    add_event(connection, run.run_id, DeliveryEvent(run.turn_index, delivery))
-
-
-def _note(tag: str, kept: str | None, *, unsent: bool) -> ProcessNote:
-    """Return the note of a turn's processes, with the stored one of those that could not be ended before it."""
-    return ProcessNote(tag, kept=runs.process_note(kept) if kept else None, unsent=unsent)
-
-
-def _queue_conditions(held_back: Collection[str]) -> tuple[str, ...]:
-    return State.QUEUED, json.dumps([*held_back]), Mode.INTERACTIVE
 
 
 def _begin_turn(
@@ -378,9 +336,10 @@ def _begin_turn(
 
 
 def _end_turn(connection: sqlite3.Connection, run: Run, decision: Decision, result: TurnResult) -> None:
-    connection.execute(
+    """End the turn of a run, unless it has ended, as that of a run that waits for a reply."""
+    ended = connection.execute(
         "UPDATE turns SET ended_at = ?, seconds = ?, exit_code = ?, outcome = ?, failure_json = ?, repair_level = ?,"
-        " reported_json = ? WHERE run_id = ? AND turn_index = ?",
+        " reported_json = ? WHERE run_id = ? AND turn_index = ? AND ended_at IS NULL",
         (
             now(),
             result.seconds,
@@ -392,7 +351,9 @@ def _end_turn(connection: sqlite3.Connection, run: Run, decision: Decision, resu
             run.run_id,
             run.turn_index,
         ),
-    )
+    ).rowcount
+    if not ended:
+        return
     if result.files is not None:
         files.record(connection, run.run_id, run.turn_index, result.files)
     add_event(connection, run.run_id, TurnEndEvent(run.turn_index, result.outcome))

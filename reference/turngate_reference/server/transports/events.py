@@ -1,6 +1,6 @@
-"""The request to open a kept process, and the events that it reports."""
+"""The request to open a kept process, the events that it reports, and the calls that it takes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -94,3 +94,20 @@ class Gone(Struct, frozen=True):
 
 # `Reported`: something that the engine reports beside the answer of the present turn, or of the next one
 ProcessEvent: TypeAlias = Opened | PromptSent | AgentText | Reported | TurnEnded | PermissionAsked | Lost | Gone
+
+
+class Host:
+    """Where kept processes live; this one keeps none. A call for a run that has no process is ignored."""
+
+    def open(self, run_id: str, request: OpenRequest, listener: Callable[[ProcessEvent], None]) -> None:
+        """Start a process for a run; ValueError if the run has one already, or no process is started any more."""
+        raise ValueError(run_id, request, listener)
+
+    def prompt(self, run_id: str, text: str) -> None:
+        """Run the next turn in the same process."""
+
+    def decide(self, run_id: str, request_id: str, option: str) -> None:
+        """Answer the open permission request with one of its options; one that is no longer open is ignored."""
+
+    def end(self, run_id: str) -> None:
+        """End the whole tree of a run's process; `Gone` reports that it has ended."""

@@ -35,6 +35,7 @@ from turngate_reference.server.transports.engine_process import EngineProcess, T
 from turngate_reference.server.transports.events import (
     AgentText,
     Gone,
+    Host,
     Lost,
     Opened,
     OpenRequest,
@@ -203,7 +204,7 @@ class HostedProcess:
         return await asyncio.shield(future)
 
 
-class ProcessHost:
+class ProcessHost(Host):
     """Holds processes by run id. Every method may be called from any thread; only `close` blocks.
 
     The events after a call go to the run's listener, on the thread of the loop: it must not block. The events

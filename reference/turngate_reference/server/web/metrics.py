@@ -42,7 +42,7 @@ class Metrics:
         """Return all current metrics in Prometheus' text format."""
         for state, count in runs.counts(core.store).items():
             self._runs.labels(state).set(count)
-        self._slots.set(core.dispatcher.slots)
-        self._held.set(core.dispatcher.held)
+        self._slots.set(core.owner.slots)
+        self._held.set(core.owner.held)
         self._open.set(streams.open)
         return generate_latest(self._registry)

@@ -123,7 +123,7 @@ def test_a_run_without_a_turn_has_a_record_too(server_env: ServerEnv) -> None:
     server_env.cli_env.release()
     question = server_env.question(running)
     assert listed(server_env.cli_env) == {handle_of(running): "waiting for you"}
-    server_env.server.dispatcher.close()
+    server_env.server.owner.close()
     queued = server_env.create()
     server_env.reply(running, question)
     assert listed(server_env.cli_env) == {handle_of(queued): "queued", handle_of(running): "queued"}

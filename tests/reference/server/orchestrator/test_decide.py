@@ -9,16 +9,19 @@ from tests.contracts.transcripts import lines
 from tests.tables import each
 from turngate.model import AdapterTurnResult, Ended, Failure, Interaction, Mode, Outcome
 from turngate.turn.read import TurnReader
-from turngate_reference.server.orchestrator.decide import decide, decide_kept
+from turngate_reference.server.orchestrator.decide import decide, decide_kept, fails_turn, fails_waiting
+from turngate_reference.server.orchestrator.kept_states import KeptCause, KeptEvent
 from turngate_reference.server.output_schema.worker import data_flaw
 from turngate_reference.server.requests import RunRequest
 from turngate_reference.server.store.runs import Run
+from turngate_reference.server.transports.events import Lost
 from turngate_reference.server.web import openapi
 from turngate_reference.states import TRANSITIONS, RunErrorCode, State
 
 ASKED = AdapterTurnResult(Outcome.ASK_USER, interaction=Interaction("confirm", "Sure?"))
 DONE = AdapterTurnResult(Outcome.FINAL, final_data={"x": 1})
 WRONG = AdapterTurnResult(Outcome.ERROR, failure_reason="TURN_TIMEOUT: still running")
+LOST = "INTERACTION_PROCESS_LOST"
 ORDER = openapi.document()["x-turngate"]["error_order"]
 OTHER = "00000000-0000-7000-8000-000000000000"
 # the ways in which an uninterrupted turn can fail, in order of precedence
@@ -127,3 +130,18 @@ def test_the_list_knows_every_code_of_a_turn() -> None:
         "ORCHESTRATOR_ERROR",
     }
     assert all(step["when"] for step in ORDER)
+
+
+@each(
+    "end, first, later, waiting",
+    [
+        (Lost("it has exited"), "ENGINE_FAILED", LOST, LOST),
+        (Lost("turngate failed", ours=True), "ORCHESTRATOR_ERROR", "ORCHESTRATOR_ERROR", LOST),
+        (KeptCause.END, "ORCHESTRATOR_RESTART_INTERRUPTED", "ORCHESTRATOR_RESTART_INTERRUPTED", LOST),
+        (KeptCause.TOO_LATE, "TURN_TIMEOUT", "TURN_TIMEOUT", "INTERACTION_WAIT_TIMEOUT"),
+    ],
+)
+def test_the_code_says_who_is_to_blame(end: KeptEvent, first: str, later: str, waiting: str) -> None:
+    """Before the user was asked, it is the engine; afterwards, it is the loss, unless turngate caused that."""
+    decided = (fails_turn(end, has_asked=False), fails_turn(end, has_asked=True), fails_waiting(end, 60))
+    assert [decision.error and decision.error.code for decision in decided] == [first, later, waiting]

@@ -294,7 +294,7 @@ def test_what_can_not_be_kept_in_memory_is_left_out_and_counted(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A text that doesn't fit is missing from the events, but counts for the result and is kept in the trace."""
-    monkeypatch.setattr("turngate_reference.server.store.database.MAX_PENDING", 100)
+    monkeypatch.setattr("turngate_reference.server.orchestrator.live_run.MAX_PENDING", 100)
     server_env.cli_env.engine("codex", d.codex("x" * 101, final(x=1)))
     run = server_env.wait(server_env.create(), State.SUCCEEDED)
     texts = [

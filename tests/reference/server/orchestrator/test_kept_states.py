@@ -110,7 +110,7 @@ RARELY = st.sampled_from([False] * 7 + [True])
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """A run, the host of its process, its turns and the thread of the kept processes, in any order.
+    """A run, the host of its process, its turns and its owner, in any order.
 
     `run` is what the store says of the run, `asks` what its question is about, and `told` counts its ends.
     """
@@ -130,7 +130,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.due = True
 
     def _do(self, event: KeptEvent) -> None:
-        """Take an event, as `KeptProcesses` does, and check what must be done."""
+        """Take an event, as `LiveRun` does, and check what must be done."""
         before = self.life
         self.life, effects = step(before, event)
         for effect in effects:
@@ -256,8 +256,8 @@ class AnyOrder(RuleBasedStateMachine):
 
     @precondition(lambda self: self.todo)
     @rule(locked=st.booleans())
-    def thread_works(self, *, locked: bool) -> None:
-        """The thread of the kept processes carries out its order, if the store can be written."""
+    def owner_works(self, *, locked: bool) -> None:
+        """The owner carries out what is left to do, if the store can be written."""
         if locked:
             return
         self.todo = []
@@ -288,7 +288,7 @@ class AnyOrder(RuleBasedStateMachine):
                 self.next_turn(broken=False, how=C.END)
             else:
                 assert self.todo, "nobody would settle it"
-                self.thread_works(locked=False)
+                self.owner_works(locked=False)
         assert (self.run, self.told, self.count[Effect.RELEASE]) == ("ended", 1, 1)
 
 

@@ -111,9 +111,9 @@ def test_a_process_that_was_not_noted_is_found_by_its_tag(closed_server_env: Ser
     server_env.cli_env.engine("codex", d.codex("a", more=[["meet"]]))
     kill_server(
         server_env,
-        "import turngate_reference.server.orchestrator.turns as turns\n"
-        "def lose(pid): raise ProcessLookupError\n"
-        "turns.start_time = lose\ncreate('a')\nmet()\ndie()",
+        "import turngate_reference.server.orchestrator.headless as headless\n"
+        "import psutil\ndef lose(pid): raise psutil.NoSuchProcess(pid)\n"
+        "headless.start_time = lose\ncreate('a')\nmet()\ndie()",
     )
     orphan = psutil.Process(int((server_env.cli_env.path / "pid").read_text()))
     with server_env.opened():
@@ -127,7 +127,7 @@ def test_a_cancel_that_was_under_way_is_done(closed_server_env: ServerEnv) -> No
     server_env.cli_env.engine("codex", d.codex("a", more=[["meet"]]))
     kill_server(
         server_env,
-        "run = create('a')\nmet()\nserver.dispatcher.stop = lambda _: die()\nserver.commands.cancel(run)",
+        "run = create('a')\nmet()\nserver.owner.stop = lambda _: die()\nserver.commands.cancel(run)",
     )
     with server_env.opened():
         assert only(server_env, State.CANCELED).error is None

@@ -9,31 +9,35 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tests.patience import PATIENCE
 from tests.reference.commanded import created, replied
-from tests.reference.server.orchestrator.modelled_server import NEEDS_PROCESS, SLOTS, TIMEOUT, ModelledServer
+from tests.reference.server.orchestrator.modelled_server import (
+    ENDS,
+    NEEDS_PROCESS,
+    QUESTION,
+    SLOTS,
+    TIMEOUT,
+    UNSENT,
+    ModelledServer,
+    ModelledWork,
+)
 from tests.reference.server_env import ASK, final
-from turngate.model import Interaction
+from turngate.process import Stop
+from turngate_reference.data_dir import locked
 from turngate_reference.server.orchestrator import recovery, transitions
-from turngate_reference.server.orchestrator.decide import Decision, TurnResult, failed
+from turngate_reference.server.orchestrator.owner import Owner
+from turngate_reference.server.output_schema.worker import data_flaw
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.events import StateEvent
+from turngate_reference.server.store.events import (
+    StateEvent,
+)
 from turngate_reference.server.store.runs import Run
 from turngate_reference.server.transports.events import Gone, Lost, PermissionAsked, TurnEnded
-from turngate_reference.states import ENDED, TRANSITIONS, Cause, RunErrorCode, State
-
-QUESTION = Interaction("open_text", "?")
-ENDS = {
-    "ask": Decision(Cause.ASKED, interaction=QUESTION),
-    "final": Decision(Cause.FINISHED, final_data={}),
-    "fail": failed(RunErrorCode.ENGINE_FAILED, ""),
-    "cancel": failed(RunErrorCode.TERMINAL_INTERRUPTED, ""),
-}
+from turngate_reference.states import ENDED, TRANSITIONS, RunErrorCode, State
 
 
 class Interleavings(RuleBasedStateMachine):
@@ -65,9 +69,8 @@ class Interleavings(RuleBasedStateMachine):
         for run in self._runs():
             with suppress(ApiError):
                 self.world.commands.cancel(run.run_id)
-            self._until(run.run_id, State.RUNNING)
-        assert self.world.dispatcher.wait_until_free(PATIENCE)
         self.world.settle()
+        assert not self.world.owner.held
         assert all(run.state in ENDED for run in self._runs())
         self.ended_runs_say_why()
         self.world.close()
@@ -126,9 +129,8 @@ class Interleavings(RuleBasedStateMachine):
             return
         if run.run_id in self.world.host.listeners:
             self._end_sticky_turn(run, how)
-        elif ended := self.world.turns.ends.pop(run.run_id, None):
-            ended.put(ENDS[how])
-            self._until(run.run_id, State.RUNNING)
+        elif run.handle in self.world.jobs:
+            self.world.end_turn(run, ENDS[how])
             if how == "fail":
                 self._fails(run, RunErrorCode.ENGINE_FAILED)
 
@@ -148,7 +150,6 @@ class Interleavings(RuleBasedStateMachine):
         assert question
         if question.request_id is not None:
             self._end_sticky_turn(run, how)
-            self._until(run.run_id, State.RUNNING)
             self.world.settle()
             now = runs.find(self.world.store, run.run_id)
             assert now
@@ -180,11 +181,15 @@ class Interleavings(RuleBasedStateMachine):
             self.accepted[run.run_id] += bool(question and question.request_id is None)
             self.expected.pop(run.run_id, None)
 
-    @rule(index=st.integers(0, 9), how=st.sampled_from(["ask", "final", "fail", "cancel", "die"]), sent=st.booleans())
-    def terminal_replies(self, index: int, how: str, *, sent: bool) -> None:
+    @rule(
+        index=st.integers(0, 9),
+        how=st.sampled_from([*ENDS, "unsent", "die"]),
+        meanwhile=st.sampled_from(["", "restart", "cancel"]),
+    )
+    def terminal_replies(self, index: int, how: str, meanwhile: str) -> None:
         """A terminal takes a run's question, so nobody else can; then its turn ends, or the terminal dies.
 
-        If no process got the reply, the question is open again.
+        If no process got the reply, the question is open again. Meanwhile a server may start, or cancel the run.
         """
         run = self._one(index, State.WAITING_USER, kind="resumable")
         if run is None:
@@ -195,25 +200,29 @@ class Interleavings(RuleBasedStateMachine):
         assert transitions.claim_at_terminal(store, run, "red", "other") is None
         with pytest.raises(ApiError, match="NOT_WAITING"):
             replied(self.world, run.run_id, {"interaction_id": run.pending_interaction_id, "response": "r"})
-        if sent:
-            transitions.note_sending(store, claimed)
         if how == "die":
             recovery.settle_terminal_turns(store, self.world.records)
-            self._fails_if_sent(run, RunErrorCode.TERMINAL_INTERRUPTED, sent=sent)
+            self._waits_again(run)
             return
-        if how == "cancel":
-            self.world.commands.cancel(run.run_id)
-        transitions.end_turn(store, self.world.records, claimed, ENDS[how], TurnResult(0.0))
-        if how == "fail":
-            self._fails_if_sent(run, RunErrorCode.ENGINE_FAILED, sent=sent)
+        work = ModelledWork(data_flaw)
+        with locked(self.world.records.data.lock(run.handle), run.handle):
+            if meanwhile == "restart":
+                recovery.recover(store, self.world.records)
+                recovery.settle_terminal_turns(store, self.world.records)
+            elif meanwhile == "cancel":
+                self.world.commands.cancel(run.run_id)
+            assert self._now(run).state is State.RUNNING
+            work.ends[run.run_id] = ENDS.get(how, UNSENT)
+            Owner(store, self.world.records, work, start_thread=lambda _name, job: job()).play(claimed, Stop())
+        if meanwhile == "cancel":
+            assert self._now(run).state is State.CANCELED
+        elif how == "unsent":
+            self._waits_again(run)
+        elif how in ("fail", "cut"):
+            self._fails(run, RunErrorCode.ENGINE_FAILED if how == "fail" else RunErrorCode.TERMINAL_INTERRUPTED)
 
-    def _fails_if_sent(self, run: Run, code: RunErrorCode, *, sent: bool) -> None:
-        """Expect a run to fail, or to wait with the same question if no process got its reply."""
-        if sent:
-            self._fails(run, code)
-            return
-        now = runs.find(self.world.store, run.run_id)
-        assert now
+    def _waits_again(self, run: Run) -> None:
+        now = self._now(run)
         assert (now.state, now.pending_interaction_id) == (State.WAITING_USER, run.pending_interaction_id)
 
     @rule(index=st.integers(0, 9))
@@ -221,7 +230,8 @@ class Interleavings(RuleBasedStateMachine):
         """A caller cancels a run."""
         if run := self._one(index, State.QUEUED, State.RUNNING, State.WAITING_USER):
             self.world.commands.cancel(run.run_id)
-            self._until(run.run_id, State.RUNNING, State.QUEUED, State.WAITING_USER)
+            self.world.settle()
+            assert self._now(run).state is State.CANCELED
 
     @rule(index=st.integers(0, 9))
     def process_dies(self, index: int) -> None:
@@ -270,12 +280,10 @@ class Interleavings(RuleBasedStateMachine):
         self.world = self._world()
         assert {run.run_id for run in runs.in_state(self.world.store, State.WAITING_USER)} == set(resumable)
 
-    def _until(self, run_id: str, *left: State) -> None:
-        """Wait until a run is in none of these states."""
-        after = 0
-        while (run := runs.find(self.world.store, run_id)) and run.state in left:
-            assert self.world.store.wait_for_event(run_id, after, PATIENCE), run
-            after = runs.events(self.world.store, run_id, after, 1000)[-1].id
+    def _now(self, run: Run) -> Run:
+        now = runs.find(self.world.store, run.run_id)
+        assert now
+        return now
 
     @invariant()
     def the_table_holds(self) -> None:
@@ -304,7 +312,7 @@ class Interleavings(RuleBasedStateMachine):
     def slots_balance(self) -> None:
         """Slots are held by running runs and by waiting runs with a process, and by nothing else."""
         self.world.settle()
-        assert len(self.world.holding()) <= self.world.dispatcher.held <= SLOTS
+        assert len(self.world.holding()) <= self.world.owner.held <= SLOTS
 
     @invariant()
     def nothing_is_prompted_twice(self) -> None:
@@ -318,12 +326,8 @@ Interleavings.TestCase.settings = settings(
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=list(HealthCheck),
-    # with threads, no replay is identical, so nothing is shrunk
-    phases=(Phase.explicit, Phase.generate),
     database=None,
 )
-
-
 TestInterleavings = Interleavings.TestCase
 
 

@@ -43,7 +43,7 @@ def test_a_question_waits_without_process_or_slot(server_env: ServerEnv) -> None
     assert run.session
     assert run.session.handle_value == d.SESSION
     assert (run.turn_index, run.process, run.wait_deadline_at) == (1, None, None)
-    assert server_env.server.dispatcher.wait_until_free(PATIENCE)
+    assert server_env.server.owner.wait_until_free(PATIENCE)
     assert not [child for child in psutil.Process().children() if "--json" in child.cmdline()]
 
 

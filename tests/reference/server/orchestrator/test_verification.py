@@ -261,7 +261,7 @@ def test_interactive_runs_wait_until_their_engine_is_verified(verifying_env: Ser
     reported = codex(server_env)
     assert (reported["verified"], reported["capability"], reported["profile"]) == ("pending", None, None)
     server_env.wait(server_env.create(), State.FAILED)  # its engine asks, which nobody may answer
-    assert server_env.server.dispatcher.held == 0
+    assert server_env.server.owner.held == 0
     assert {server_env.run(run_id).state for run_id in held_back} == {State.QUEUED}
     server_env.server.commands.cancel(held_back[0])
     assert server_env.run(held_back[0]).state is State.CANCELED
@@ -361,7 +361,7 @@ def test_a_run_that_comes_while_the_queue_is_read_waits_for_the_verification(
         return found
 
     monkeypatch.setattr(transitions, "first_turns", first_turns)
-    verifying_env.server.dispatcher.kick()
+    verifying_env.server.owner.kick()
     assert again.wait(PATIENCE)
     assert verifying_env.run(created[0]).state is State.QUEUED
     stand.asked()

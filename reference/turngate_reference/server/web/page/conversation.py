@@ -11,7 +11,7 @@ from turngate import Outcome
 from turngate.strict_json import DECODER
 from turngate.turn.envelope import Envelope, read_envelope
 from turngate_reference.engine.attempt import contract_for
-from turngate_reference.server.orchestrator.headless import MAX_TEXTS
+from turngate_reference.server.orchestrator.live_run import MAX_TEXTS
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.events import QuestionEvent, ReplyEvent, StoredEvent, TextEvent

@@ -149,9 +149,9 @@ def test_a_prompt_longer_than_the_engine_takes_is_refused(
 @contextmanager
 def held_queue(server_env: ServerEnv) -> Iterator[None]:
     """Start no queued run while the block runs."""
-    with mock.patch.object(transitions, "first_queued", return_value=None):
+    with mock.patch.object(transitions, "claim", return_value=None):
         yield
-    server_env.server.dispatcher.kick()
+    server_env.server.owner.kick()
 
 
 def returned(server_env: ServerEnv, run_id: str, question: StoredQuestion) -> UnsentReply:
@@ -237,7 +237,7 @@ def test_a_server_that_dies_before_the_start_returns_or_sends_the_reply_once(
     server_env = closed_server_env
     server_env.keep_session()
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(colour="red")))
-    place = {"taking": "server.dispatcher._begin", "claiming": "transitions.note_sending"}[after]
+    place = {"taking": "transitions.claim", "claiming": "transitions.mark"}[after]
     kill_server(
         server_env,
         "from turngate_reference.server.orchestrator import transitions\n"

@@ -56,7 +56,7 @@ def test_ten_turns_run_in_one_process(server_env: ServerEnv) -> None:
     for turn in range(1, 10):
         question = server_env.question(run_id)
         run = server_env.run(run_id)
-        assert (run.turn_index, server_env.server.dispatcher.held) == (turn, 1)
+        assert (run.turn_index, server_env.server.owner.held) == (turn, 1)
         assert run.wait_deadline_at
         assert run.process
         pids.add((run.process.pid, run.process.started_at, run.process.transport_session_id))
@@ -161,7 +161,7 @@ def test_a_process_that_is_lost_before_it_gets_a_reply_fails_the_turn_of_the_rep
     """The reply has begun a turn, which ends like any other; the turn before it keeps its end."""
     run_id = create(server_env, f"say {ASK}")
     question = server_env.question(run_id)
-    host = server_env.server.kept.host
+    host = server_env.server.host
     monkeypatch.setattr(host, "prompt", lambda *_, **_more: os.kill(pid_of(server_env, run_id), signal.SIGKILL))
     server_env.reply(run_id, question)
     assert server_env.failed(run_id).code == "INTERACTION_PROCESS_LOST"
@@ -189,7 +189,6 @@ def test_a_turn_that_fails_fails_the_run(server_env: ServerEnv, do: str, first: 
     assert slots_are_free(server_env)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_turn_that_can_not_be_saved_leaves_no_process(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody would take the process again, or end it."""
     run_id = create(server_env, f"say {ASK}")
@@ -199,10 +198,9 @@ def test_a_turn_that_can_not_be_saved_leaves_no_process(server_env: ServerEnv, m
         raise OSError("no space left on device")
 
     monkeypatch.setattr(Records, "keep", fail)
-    process, kept = psutil.Process(pid_of(server_env, run_id)), server_env.server.kept
+    process = psutil.Process(pid_of(server_env, run_id))
     server_env.reply(run_id, question)
-    with kept._changed:
-        assert kept._changed.wait_for(lambda: run_id not in kept._processes, PATIENCE)
+    assert slots_are_free(server_env)
     assert not process.is_running()
 
 
@@ -394,7 +392,7 @@ def test_a_restart_ends_what_was_kept(closed_server_env: ServerEnv, do: str, cod
     program = (
         f"run = create('do: ' + {do!r}, execution_mode='interactive', interactive_profile='sticky_process')\n"
         f"{wait}\n"
-        "pid = server.kept.note(run).pid\n"
+        "pid = runs.find(server.store, run).process.pid\n"
         "(server.engines.find('codex').executable.parent / 'pid').write_text(str(pid))\ndie()"
     )
     kill_server(server_env, program)
@@ -432,7 +430,7 @@ def test_a_server_that_ends_starts_no_process(closed_server_env: ServerEnv) -> N
     """A run that was claimed too late is settled, too."""
     put_engine(closed_server_env)
     with closed_server_env.opened() as server:
-        server.kept.host.close()
+        server.host.close()
         run_id = create(closed_server_env, "hang")
         assert closed_server_env.failed(run_id).code == "ORCHESTRATOR_RESTART_INTERRUPTED"
         assert slots_are_free(closed_server_env)
