@@ -52,6 +52,17 @@ def test_its_own_directory_does_not_matter(protocol: str, tmp_path: Path) -> Non
         assert [breach.rule for breach in row.breaches] == ["orchestrator.same-directory"]
 
 
+@pytest.mark.parametrize(
+    "protocol, mistake", [("acp", "lets-act"), ("app_server", "lets-act"), ("app_server", "leaves-it-to-a-file")]
+)
+def test_what_lets_the_engine_act_may_be_a_message_or_missing_in_one(
+    protocol: str, mistake: str, tmp_path: Path
+) -> None:
+    """A client that chooses to act is accused, and one that leaves it to the user's settings, which do."""
+    (row,) = _played(tmp_path, protocol, ("two-turns",), mistake).results
+    assert [breach.rule for breach in row.breaches] == ["orchestrator.no-auto-approval"]
+
+
 @pytest.mark.long
 @pytest.mark.nightly
 @pytest.mark.parametrize("protocol", ENGINES)

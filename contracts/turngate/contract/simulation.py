@@ -191,6 +191,9 @@ class StickySimulation(Struct, frozen=True):
         one whose response confirms it (which then also holds for the model).
     after_refusal: Whether the agent answers after a refused action, or the turn ends without text.
     approval_env: The variables of mode interactive without which it doesn't ask. Absent: all of them.
+    lets_act: Found in everything that a client sent if that lets it act without asking.
+    makes_ask: Found there if that outranks the settings in files, and what it does by itself. Absent: nobody knows, so
+        neither is held against a client.
     acp: Its messages in the Agent Client Protocol. Absent: usual ones.
     app_server: Its messages as an app server. Absent: only what every release sends.
     stream_json: Its messages as JSON lines, if it can be started for them.
@@ -203,6 +206,8 @@ class StickySimulation(Struct, frozen=True):
     modes: Literal["option", "request", "answer"] = "request"
     after_refusal: Literal["answers", "ends"] = "answers"
     approval_env: Texts | None = None
+    lets_act: Regex | None = None
+    makes_ask: Regex | None = None
     acp: AcpSimulation = AcpSimulation()
     app_server: AppServerSimulation = AppServerSimulation()
     stream_json: StreamJsonSimulation | None = None

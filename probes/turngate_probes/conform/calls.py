@@ -39,7 +39,8 @@ class Started(Struct, frozen=True):
     `resumed` and `prompt` are what the arguments ask for; the prompt is None if it comes on standard input.
     `chosen` is the id that the caller gives to a new session. `forgotten` are the options that a resumed session
     forgets. `newest_session` is the option that asks for the newest session instead of an id. `auto_approving` lists
-    what lets the engine act without asking: arguments, variables, files.
+    what lets the engine act without asking: arguments, variables, files. `unless_asked` are those that a client of a
+    process for several turns can outrank: what it sends then has `makes_ask`. What has `lets_act` lets it act.
     `stdin` is what kind of file standard input is. `at` is a monotonic time in seconds.
     """
 
@@ -57,6 +58,9 @@ class Started(Struct, frozen=True):
     chosen: str | None = None
     forgotten: tuple[str, ...] = ()
     auto_approving: tuple[str, ...] = ()
+    unless_asked: tuple[str, ...] = ()
+    makes_ask: str | None = None
+    lets_act: str | None = None
 
 
 class CallEnd(Struct, frozen=True):
@@ -102,6 +106,18 @@ class EngineCall(Struct, frozen=True):
             named.append(str(params["cwd"]))
             opened = method in _OPENING
         return self.noted or tuple(named) or ((self.started.cwd,) if messages else ())
+
+    @property
+    def auto_approving(self) -> tuple[str, ...]:
+        """What lets the engine act without asking: of the process, and of what a client sent to it."""
+        started, sent = self.started, self.stdin.decode("utf-8", "replace")
+        unasked = started.makes_ask and sent and not re.search(started.makes_ask, sent)
+        acts = re.search(started.lets_act, sent) if started.lets_act else None
+        return (
+            *started.auto_approving,
+            *(started.unless_asked if unasked else ()),
+            *([f"what it was sent ({acts[0][-MAX_WORDS:]})"] if acts else []),
+        )
 
     @property
     def last_line(self) -> str:

@@ -139,10 +139,8 @@ def _expected(evidence: Evidence, ran: Ran) -> tuple[str, ...]:
 
 def _auto_approval(evidence: Evidence) -> Iterator[Breach]:
     for call in evidence.calls if evidence.interactive else ():
-        if call.started.auto_approving:
-            yield _breach(
-                "no-auto-approval", f"these let it act without asking: {', '.join(call.started.auto_approving)}", call
-            )
+        if acts := call.auto_approving:
+            yield _breach("no-auto-approval", f"these let it act without asking: {', '.join(acts)}", call)
 
 
 def _arguments(evidence: Evidence) -> Iterator[Breach]:
@@ -259,6 +257,8 @@ def _keys(evidence: Evidence) -> Iterator[Breach]:
     for call in evidence.calls:
         if any(key in token for key in evidence.keys for token in call.started.argv):
             yield _breach("keeps-keys-private", "the user's key is an argument", call)
+    if any(key in output for key in evidence.keys for ran in evidence.ran for output in (ran.stdout, ran.stderr)):
+        yield _breach("keeps-keys-private", "it printed the user's key", None)
     for path in evidence.exposed:
         yield _breach("keeps-keys-private", f"every user can read the key in {path}", None)
 

@@ -51,8 +51,16 @@ def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str,
         problem = f"`{contract.executable} {asked_instead.words}` is not simulated" if unknown else ""
         return replace(start, kind="unknown" if unknown else "query", problem=problem)
     if starts_sticky(contract, argv):
-        files = approving(contract, argv, env, start.cwd, None)
-        return replace(start, kind="process", auto_approving=(*_auto_approving(argv, contract), *files))
+        sticky, files = simulation(contract).sticky, approving(contract, argv, env, start.cwd, None)
+        others = approving(contract, argv, env, start.cwd, {*arguments.spread(argv)})
+        return replace(
+            start,
+            kind="process",
+            auto_approving=(*_auto_approving(argv, contract), *files),
+            unless_asked=tuple(one for one in others if one not in files),
+            makes_ask=sticky.makes_ask,
+            lets_act=sticky.lets_act,
+        )
     latest = tuple(token for token in argv if token in contract.launch.newest_session_options)
     try:
         asked = arguments.read(contract, named(contract, argv, newest))

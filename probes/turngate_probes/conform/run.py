@@ -5,8 +5,9 @@ import re
 import secrets
 import shlex
 import stat
+import tempfile
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from itertools import islice
@@ -81,6 +82,7 @@ def _played(
 ) -> Evidence:
     """Run COMMAND for each conversation of a plan; `key` is the variable with the user's key."""
     folder, path, talks = Path(plan.folder), executable.install(plan), plan.conversations
+    began = time.time()
     env = {name: value for name, value in environ.items() if not _WITHHELD.search(name)} | {
         **key,
         "HOME": str(folder / HOME),
@@ -127,23 +129,43 @@ def _played(
         exposed=(
             *_files_with(key.values(), workspace, public=True),
             *_files_with(key.values(), folder / HOME, public=True),
+            *(
+                file
+                for new in _new_in_temp(began, folder)
+                for file in _files_with(key.values(), new, public=True, since=began)
+            ),
         ),
         left=_files_with(texts, workspace),
     )
 
 
-def _files_with(texts: Collection[str], folder: Path, *, public: bool = False) -> tuple[str, ...]:
-    """Return the files that contain one of these texts; `public`: those that every user can read."""
+def _files_with(texts: Collection[str], folder: Path, *, public: bool = False, since: float = 0.0) -> tuple[str, ...]:
+    """Return the files that contain one of these texts; `public`: those that every user can read; `since`: new ones."""
     found = []
-    for path in islice(folder.rglob("*"), MAX_FILES):
+    for path in islice(folder.rglob("*") if folder.is_dir() else (folder,), MAX_FILES):
         with suppress(OSError):
             about = path.lstat()
-            seen = stat.S_ISREG(about.st_mode) and about.st_size <= MAX_FILE
+            seen = stat.S_ISREG(about.st_mode) and about.st_size <= MAX_FILE and about.st_mtime >= since
             if seen and (about.st_mode & stat.S_IROTH or not public):
                 content = path.read_bytes()
                 if any(text.encode() in content for text in texts):
                     found.append(str(path))
     return tuple(found)
+
+
+def _new_in_temp(began: float, other: Path) -> Iterator[Path]:
+    """Yield what is new in the directory for temporary files and every user can enter, but not `other`."""
+    for path in Path(tempfile.gettempdir()).resolve().iterdir():
+        with suppress(OSError):
+            about = path.lstat()
+            entered = about.st_mode & (stat.S_IXOTH if stat.S_ISDIR(about.st_mode) else stat.S_IROTH)
+            if (
+                about.st_uid == os.getuid()
+                and about.st_mtime >= began
+                and entered
+                and path not in (other, *other.parents)
+            ):
+                yield path
 
 
 def _without(name: str, path: str, folder: Path) -> str:

@@ -2,7 +2,8 @@
 
 Without a mistake it conforms, also if it `starts-elsewhere`. A mistake is one that clients of these protocols make: to
 ignore session ids, to accept a turn without text, to take the end of the output for the end of a turn, to decode each
-piece of the output alone, or to name another directory, when it opens a session or (`turns-elsewhere`) in a turn.
+piece of the output alone, to name another directory, when it opens a session or (`turns-elsewhere`) in a turn, to let
+the engine act by what it sends (`lets-act`), or by a file of the user that nothing it sends outranks.
 """
 
 import json
@@ -20,6 +21,10 @@ WORK = os.environ["TURNGATE_WORKSPACE"]
 HOME = os.environ["HOME"]
 STARTED_IN, OPENED_IN = HOME if MISTAKE == "starts-elsewhere" else WORK, HOME if MISTAKE == "opens-elsewhere" else WORK
 TURN_IN = {"cwd": HOME} if MISTAKE == "turns-elsewhere" else {}
+ASKS = {
+    "lets-act": {"sandbox": "workspace-write"},
+    "leaves-it-to-a-file": {},
+}.get(MISTAKE, {"approvalPolicy": "untrusted", "sandbox": "read-only"})
 Message = dict[str, Any]
 
 
@@ -89,6 +94,8 @@ def acp(agent: Agent) -> Generator[str, str, None]:
     session = agent.call("session/new", {"cwd": OPENED_IN, "mcpServers": []}).get("sessionId")
     if not session:
         raise TurnError("no session id")
+    if MISTAKE == "lets-act":
+        agent.call("session/set_mode", {"sessionId": session, "modeId": "autoEdit"})
     answer = ""
     while True:
         prompt, updates = (yield answer), list[Message]()
@@ -105,7 +112,7 @@ def acp(agent: Agent) -> Generator[str, str, None]:
 def app_server(agent: Agent) -> Generator[str, str, None]:
     """Yield the answer of each prompt that is sent in."""
     agent.call("initialize", {"clientInfo": {"name": "kept", "version": "1"}})
-    opened = {"cwd": OPENED_IN, "approvalPolicy": "untrusted", "sandbox": "read-only"}
+    opened = {"cwd": OPENED_IN, **ASKS}
     thread = agent.call("thread/start", opened)["thread"].get("id")
     if not thread:
         raise TurnError("no thread id")
@@ -132,6 +139,10 @@ def app_server(agent: Agent) -> Generator[str, str, None]:
 def main() -> int:
     """Have the conversation, print its answer, and return the exit code."""
     env, answer = os.environ, ""
+    if MISTAKE == "leaves-it-to-a-file":
+        settings = Path(HOME, ".codex/config.toml")
+        settings.parent.mkdir()
+        settings.write_text('sandbox_mode = "danger-full-access"\n')
     agent = Agent()
 
     def expired(*_: object) -> None:

@@ -200,6 +200,8 @@ def test_keys_the_environment_and_what_is_left() -> None:
         "orchestrator.passes-the-environment": "it got no HOME",
         "orchestrator.leaves-no-files": "what the user said is still in /work/prompt.md",
     }
+    printed = Evidence(TWO_TURNS, "/work", (replace(ran(), stderr="key sk-1"),), GOOD, keys=("sk-1",))
+    assert breaches(printed) == [Breach("orchestrator.keeps-keys-private", "it printed the user's key")]
     exposed = Evidence(TWO_TURNS, "/work", (ran(),), GOOD, exposed=("/work/.env",))
     assert breaches(exposed) == [Breach("orchestrator.keeps-keys-private", "every user can read the key in /work/.env")]
 

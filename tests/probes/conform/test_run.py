@@ -50,7 +50,7 @@ def test_the_driver_gets_what_it_needs_and_no_secret(tmp_path: Path) -> None:
     assert (seen.calls, "TURNGATE_REPLY_2" in env) == ((), False)
 
 
-def test_what_the_driver_leaves_is_found(tmp_path: Path) -> None:
+def test_what_the_driver_leaves_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files with a key that every user can read, and files in the workspace with what the user said."""
     writes = (
         "import os; from pathlib import Path; home, work = os.environ['HOME'], os.environ['TURNGATE_WORKSPACE']\n"
@@ -59,8 +59,14 @@ def test_what_the_driver_leaves_is_found(tmp_path: Path) -> None:
         "    (work + '/said', said, 0o600), (home + '/log', said, 0o644)):\n"
         "    Path(path).write_text(text); Path(path).chmod(mode)"
     )
-    seen = ran(tmp_path, "two-turns", writes, {"PATH": "/bin"})
-    assert (seen.exposed, seen.left) == ((str(tmp_path / "home" / "open"),), (f"{seen.workspace}/said",))
+    temp = tmp_path / "tmp"
+    temp.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temp))
+    (temp / "old").write_text("before")
+    writes += f"\nfor name in ('old', 'new'): Path({str(temp)!r}, name).write_text(key if name == 'new' else 'before')"
+    seen = ran(tmp_path / "run", "two-turns", writes, {"PATH": "/bin"})
+    assert seen.exposed == (str(tmp_path / "run/home/open"), str(temp / "new"))
+    assert seen.left == (f"{seen.workspace}/said",)
 
 
 def test_a_long_prompt_is_only_in_a_file(tmp_path: Path) -> None:
