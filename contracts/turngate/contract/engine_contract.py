@@ -154,11 +154,6 @@ class Framed(Struct, frozen=True):
     noise: tuple[Regex, ...] = ()
     records: Annotated[tuple[TextRecord, ...], NOT_EMPTY] = ()
 
-    @property
-    def has_records(self) -> bool:
-        """Whether the stream has records at all."""
-        return self.framing != "text" or bool(self.records)
-
 
 class Streams(Struct, frozen=True):
     """How stdout and stderr are framed.

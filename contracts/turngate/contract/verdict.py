@@ -1,7 +1,4 @@
-"""Derives the verdict, resume capability and profile of a release from clause results.
-
-The evidence of a clause result: the name of a turn or call or, if the clause did not pass, the observation.
-"""
+"""Derives the verdict, resume capability and profile of a release from clause results."""
 
 from abc import ABC
 from collections.abc import Iterable, Iterator, Mapping, Sequence

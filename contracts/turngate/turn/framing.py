@@ -1,7 +1,4 @@
-"""Splits an engine's stream into records as bytes arrive in chunks of any size, in bounded memory.
-
-Splits bytes into lines as they arrive in chunks of any size, in bounded memory.
-"""
+"""Splits an engine's stream into records as bytes arrive in chunks of any size, in bounded memory."""
 
 import re
 from collections.abc import Iterable, Iterator

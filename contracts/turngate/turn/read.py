@@ -1,8 +1,6 @@
 """Reads a turn: from the bytes of both streams and the exit code to an `AdapterTurnResult`.
 
-The same reader handles a live process, from bytes as they arrive, and a recording.
-
-The agent's last text, collected in bounded memory.
+The same reader handles a live process, from bytes as they arrive, and a recording, in bounded memory.
 """
 
 from collections import Counter

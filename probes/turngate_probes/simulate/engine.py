@@ -1,7 +1,4 @@
-"""One call of a simulated engine: from its arguments to what it prints and its exit code.
-
-One call of a simulated engine that runs a turn: its session, its requests to the model and what it prints.
-"""
+"""One call of a simulated engine: from its arguments to what it prints and its exit code."""
 
 import json
 import re

@@ -1,7 +1,4 @@
-"""The output of a simulated engine, from `simulations/<engine>.yaml`: records with slots, in their stream's framing.
-
-Reads `simulations/<engine>.yaml`.
-"""
+"""The output of a simulated engine, from `simulations/<engine>.yaml`: records with slots, in their stream's framing."""
 
 import json
 import random

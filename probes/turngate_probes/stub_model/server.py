@@ -1,7 +1,4 @@
-"""The stub model backend: its script and journal, behind a loopback port that speaks every protocol.
-
-The HTTP side of the stub model backend: a loopback port, its connections and their requests.
-"""
+"""The stub model backend: its script and journal, behind a loopback port that speaks every protocol."""
 
 import gzip
 import ipaddress

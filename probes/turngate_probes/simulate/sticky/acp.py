@@ -1,9 +1,4 @@
-"""The Agent Client Protocol, version 1, from the agent's side.
-
-The modes and the model of a session in the Agent Client Protocol, and how a client sets them.
-
-The files of a client that lets an agent read and write them.
-"""
+"""The Agent Client Protocol, version 1, from the agent's side, with the modes, model and files of a session."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

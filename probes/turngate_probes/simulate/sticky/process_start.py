@@ -1,7 +1,4 @@
-"""What the arguments of a sticky process ask for.
-
-What a simulated sticky process does before it acts, as the contract says.
-"""
+"""What the arguments of a sticky process ask for, and what it does before it acts."""
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise

@@ -1,7 +1,4 @@
-"""Messages and control requests as JSON objects, with the records that the simulation describes.
-
-The hooks that a client registers, which the engine runs on its events.
-"""
+"""Messages and control requests as JSON objects, and the hooks that a client registers for events of the engine."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator

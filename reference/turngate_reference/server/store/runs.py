@@ -1,7 +1,4 @@
-"""Runs, turns, questions and events in the store, and the only way to change the state of a run.
-
-Runs, turns, questions and events as the store returns them.
-"""
+"""Runs, turns, questions and events in the store, and the only way to change the state of a run."""
 
 import json
 import sqlite3

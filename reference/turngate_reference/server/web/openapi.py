@@ -1,7 +1,4 @@
-"""Reads `openapi.yaml`, which defines what the HTTP interface accepts and answers.
-
-Validates requests by the schemas in `openapi.yaml`: bodies, parameters, the idempotency key.
-"""
+"""Reads `openapi.yaml`, and validates requests by it: bodies, parameters, the idempotency key."""
 
 import json
 import re

@@ -1,6 +1,6 @@
-"""Who may talk to the server: by address, Host, Origin and token.
+"""Who may talk to the server: by address, Host, Origin and token, or in a browser by a signed cookie.
 
-Browser sessions: a signed cookie proves that the token was sent once, without containing it.
+The cookie proves that the token was sent once, without containing it.
 """
 
 import hashlib

@@ -1,9 +1,7 @@
 """The paths that a browser opens. They use the commands and the store of the API, and answer with HTML.
 
-They aren't in `openapi.yaml`, since they are made for people and may change at any time. Programs should
-use the API.
-
-Converts the forms of the page into API requests.
+They aren't in `openapi.yaml`, since they are made for people and may change at any time. Programs should use the API.
+A form becomes the request of the API that it stands for.
 """
 
 import hashlib
