@@ -28,6 +28,10 @@ MARKDOWN = """Is **this** right?
 colour = "<b>"
 ```
 
+| door | first coat | second coat | number of hours | temperature |
+|---|---|---|---|---|
+| Kitchen | Undercoat | Harbour | Twenty-four | Eighteen |
+
 - `red` <img src=x onerror="window.hacked = 1"> [a](javascript:window.hacked=1) ![b](http://evil.example/x.png)"""
 QUESTIONS = {
     "risk_ack": asking("risk_ack", "Delete build/?", context={"command": "rm -rf build"}),
@@ -267,11 +271,16 @@ def test_a_run_with_200_turns_loads_in_pages(tab: Browser, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("place", ["/", "/runs/{}"])
 def test_a_question_is_shown_as_markdown(tab: Browser, tmp_path: Path, place: str) -> None:
-    """Emphasis, code and lists are shown as such, open and closed, and nothing that the agent wrote does anything."""
+    """Emphasis, code and lists are shown as such, open and closed, and nothing that the agent wrote does anything.
+
+    On a phone a wide table scrolls, and the page doesn't.
+    """
     with page_server(tmp_path / "data", scripted_codex(tmp_path), "--no-token") as server:
         run_id = ask(server, tmp_path, asking("confirm", MARKDOWN), DONE)
-        tab.open(server.url + place.format(run_id))
+        tab.open(server.url + place.format(run_id), PHONE)
         for question in (".ask", ".ask-closed"):
+            assert tab.ask("document.documentElement.scrollWidth") == PHONE[0]
+            assert tab.ask(f"(box => box.scrollWidth > box.clientWidth)(document.querySelector('{question} .scroll'))")
             shown = [f"{question} {part}" for part in ("strong", "pre code", "li code")]
             assert [tab.ask(f"document.querySelector('{part}').innerText.trim()") for part in shown] == [
                 "this",
@@ -287,7 +296,7 @@ def test_a_question_is_shown_as_markdown(tab: Browser, tmp_path: Path, place: st
             if question == ".ask":
                 tab.follow(".options button")
                 server.follow(run_id, "succeeded")
-                tab.open(f"{server.url}/runs/{run_id}")
+                tab.open(f"{server.url}/runs/{run_id}", PHONE)
 
 
 @pytest.mark.parametrize("script", [True, False])

@@ -39,6 +39,9 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "breaks": True})
     parser.enable(["table", "strikethrough"]).disable(["image", "html_block", "html_inline"])
     parser.validateLink = lambda url: bool(_LINK.match(url))  # type: ignore[method-assign]
+    # a table that is wider than a phone scrolls, by the keyboard too, and the page doesn't
+    parser.add_render_rule("table_open", lambda *_: '<div class="scroll" tabindex="0"><table>\n')
+    parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
     return parser
 
 

@@ -15,6 +15,7 @@ ALLOWED = {
     **{tag: set[str]() for tag in TAGS.split()},
     "p": {"class"},
     "ol": {"start"},
+    "div": {"class", "tabindex"},
     "a": {"href", "rel", "target", "data-host"},
 }
 WORDS = r"""
@@ -49,7 +50,7 @@ class Checked(HTMLParser):
         """Check a tag."""
         given = dict(attrs)
         assert given.keys() <= ALLOWED[tag], (tag, attrs)
-        assert given.get("class") in (None, "heading", "plain")
+        assert given.get("class") in (None, "heading", "plain", "scroll")
         if tag == "a":
             assert (given["href"] or "").lower().startswith(("http://", "https://", "mailto:"))
             assert given["rel"] == "noopener noreferrer nofollow"
