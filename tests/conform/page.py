@@ -27,6 +27,7 @@ One package can't be tested in this way:
 |---|---|
 | `ai-sdk-provider-gemini-cli` (npm) 2.0.1 | It starts no engine: `dist/index.mjs` calls `@google/gemini-cli-core`. |
 """
+MANY = 20  # scenarios that a line doesn't name
 _KNOWN = {one.name: one for one in ORCHESTRATORS}
 
 
@@ -70,7 +71,10 @@ def _notes(one: Orchestrator) -> Iterator[str]:
 
 
 def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in dict.fromkeys(names))
+    different = tuple(dict.fromkeys(names))
+    if len(different) > MANY:
+        return f"{len(different)} scenarios"
+    return ", ".join(f"`{name}`" for name in different)
 
 
 def _named(row: Measured) -> str:
