@@ -10,7 +10,7 @@ from turngate import model, strict_json
 from turngate.contract import load, yaml_text
 from turngate_reference import access
 from turngate_reference.server import app
-from turngate_reference.server.orchestrator import decide, headless
+from turngate_reference.server.orchestrator import decide, live_run
 from turngate_reference.server.output_schema import checker
 from turngate_reference.server.store import database, upgrade
 from turngate_reference.server.web import listener, openapi, security
@@ -26,8 +26,8 @@ LIMITS = {
     "final data of a run": f"{decide.MAX_FINAL_DATA // MIB} MiB",
     "options of a question, and required fields": f"{model.MAX_NAMES}",
     "characters of an option or a required field": f"{model.MAX_NAME}",
-    "texts of a turn that are kept as events": f"{headless.MAX_TEXTS}",
-    "characters of such a text": f"{headless.MAX_TEXT}",
+    "texts of a turn that are kept as events": f"{live_run.MAX_TEXTS}",
+    "characters of such a text": f"{live_run.MAX_TEXT}",
     "request body that is read to its end, to answer that it is too large": f"{listener.MAX_TAKEN // MIB} MiB",
     "connections at the same time": f"{listener.MOST}",
     "memory of a body that is arriving; the rest is in a temporary file": f"{listener.IN_MEMORY // 2**10} KiB",
@@ -38,7 +38,7 @@ LIMITS = {
     "event streams at the same time": f"{EventStreams().limit}",
     "engines at the same time, unless `--slots` says otherwise": f"{app.SLOTS}",
     "wait for the database before a request gets 503": f"{database.BUSY_SECONDS:g} seconds",
-    "events in memory while the database can't be written, for each turn": f"{database.MAX_PENDING // MIB} MiB",
+    "characters of the texts of a run that wait to be written": f"{live_run.MAX_PENDING}",
     "CPU time to check an output schema": f"{checker.SCHEMA_SECONDS:g} second",
     "CPU time to check final data against an output schema": f"{checker.DATA_SECONDS:g} seconds",
     "memory of a process that checks output schemas": f"{checker.MEMORY // MIB} MiB",
