@@ -81,6 +81,7 @@ def test_a_long_session_ends_with_the_turn_that_breaks_it(tmp_path: Path, monkey
     assert CHECKS["resume.long-session"].run(seen).symptoms == ("refused",)
 
 
+@pytest.mark.long
 def test_every_turn_has_a_nonce_of_its_own(observed: Observations) -> None:
     """Each turn has a unique nonce in its prompt, except for prompts that must look like flags or be equal."""
     nonces = [turn.nonce for turn in observed.turns.values() if turn.nonce]
@@ -89,6 +90,7 @@ def test_every_turn_has_a_nonce_of_its_own(observed: Observations) -> None:
     assert without == {"flag-prompts/first", "flag-prompts/again", "main/same", "main/same-again"}
 
 
+@pytest.mark.long
 def test_only_the_case_of_mode_auto_a_tool_call_and_a_control_run_in_it(observed: Observations) -> None:
     """Only these four turns run in auto mode; the others get no auto-approve flag."""
     auto = {turn.name for turn in observed.turns.values() if turn.mode is Mode.AUTO}
@@ -98,6 +100,7 @@ def test_only_the_case_of_mode_auto_a_tool_call_and_a_control_run_in_it(observed
         assert auto_flags_in(observed.turns[name].own_arguments, observed.contract) == ()
 
 
+@pytest.mark.long
 def test_sessions_are_resumed_as_the_story_goes(observed: Observations) -> None:
     """Each resumed turn resumes the session that its case specifies."""
     resumed = {
@@ -126,6 +129,7 @@ def test_sessions_are_resumed_as_the_story_goes(observed: Observations) -> None:
     }
 
 
+@pytest.mark.long
 def test_the_large_prompt_is_large(observed: Observations) -> None:
     """The large prompt exceeds the limit and has a nonce at both ends."""
     line = max(observed.turns["large-prompt/first"].prompt.split("\n"), key=len)

@@ -43,6 +43,7 @@ def test_settings_are_tried_together(tmp_path: Path) -> None:
     assert {"NO_COLOR", "DEBUG"} <= {*turns["any-settings/all-again"].env}
 
 
+@pytest.mark.long
 def test_a_departure_is_traced_to_what_causes_it(tmp_path: Path) -> None:
     """Each setting is then tried by itself, and so are the variables."""
     turns = played(tmp_path, "colours").turns
