@@ -220,7 +220,7 @@ def _failed(release: KnownRelease) -> str:
         return f"`{clause}`"
     failed = {name: known for name, known in release.clauses.items() if known.result is Result.FAIL}
     told = [_told(name, known) for name, known in sorted(failed.items(), key=_rank)]
-    return release.why or "; ".join(told) or "nothing"
+    return release.why.partition(" (")[0] or "; ".join(told) or "nothing"
 
 
 def _rank(item: tuple[str, KnownResult]) -> tuple[int, int]:
