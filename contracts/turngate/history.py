@@ -32,6 +32,15 @@ __all__ = ["Change", "History", "Kind", "KnownRelease", "KnownResult", "engines"
 
 Schema: TypeAlias = Literal["turngate.history/1"]
 SCHEMA: Final[Schema] = "turngate.history/1"
+STUB = "stub"
+# the value of an option that no help page shows any more, but that is accepted
+HIDDEN = "not on the help page"
+# the value of a tool that a request only names, for the model to find by a search
+SEARCHED = "only by a search"
+# the value of a command that no help page shows
+HIDDEN_COMMAND = "hidden"
+# where lists of a release come from
+FROM_LIST, FROM_TYPES = "any list", "type file"
 _FOLDER = Path(__file__).with_name("histories")
 _SEPARATOR = "/"
 _BY_CHANCE = 4  # so many changes, such as two disappearances and two returns, are no decisions of a vendor
@@ -79,15 +88,6 @@ LISTED = frozenset({Kind.COMMAND, Kind.VARIABLE, Kind.FEATURE, Kind.MODEL, Kind.
 _FIXED = frozenset({Kind.OPTION, Kind.TOOL, Kind.DEFAULT_MODEL, *LISTED})
 # what depends on the model too
 OF_MODEL = frozenset({Kind.TOOL, Kind.TOOL_CALL, Kind.REQUEST})
-STUB = "stub"
-# the value of an option that no help page shows any more, but that is accepted
-HIDDEN = "not on the help page"
-# the value of a tool that a request only names, for the model to find by a search
-SEARCHED = "only by a search"
-# the value of a command that no help page shows
-HIDDEN_COMMAND = "hidden"
-# where lists of a release come from
-FROM_LIST, FROM_TYPES = "any list", "type file"
 
 
 class _Release(Struct, frozen=True, kw_only=True):
