@@ -433,11 +433,12 @@ def differing(
     """Yield each differing fact of a kind with its values; None: absent.
 
     A command that is gone has moved if the only new one with the same last word has another place. Its values are then
-    both names.
+    both names. A tool that one release only names says nothing where the other, which may be older than the look for
+    such tools, offers none of that name.
     """
     found = [*_differing(was, now)]
     if kind != Kind.COMMAND:
-        yield from found
+        yield from (row for row in found if {*row[1:]} != {None, SEARCHED})
         return
     gone, new = (_by_last_word(name for name, *values in found if values[at] is None) for at in (1, 0))
     moved = {gone[word][0]: gone_to for word, (gone_to, *more) in new.items() if not more and len(gone[word]) == 1}

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from tests.probes.gate.release_samples import CONTRACT, clause, new, old
 from tests.probes.report import journals
+from turngate.history import differing
 from turngate_probes.gate.compare import CALL_CLAUSE, ReleaseSurface, Side, differences, surface
 from turngate_probes.journal.events import PageEvent
 from turngate_probes.report.reports import Difference, Impact
@@ -110,7 +111,10 @@ def test_tools_and_what_becomes_of_a_call() -> None:
 
 
 def test_a_tool_that_the_model_can_search_for_is_not_gone() -> None:
-    """It moved behind the search."""
+    """It moved behind the search; one that was not offered before says nothing."""
+    names = {"a": "", "b": "only by a search"}
+    assert [*differing("tool", {"a": ""}, names)] == [*differing("tool", names, {"a": ""})] == []
+    assert [*differing("tool", {"b": ""}, {"b": names["b"]})] == [("b", "", names["b"])]
     after = access(["search"])
     after["interactive"]["searched"] = ["b"]
     changes = by_subject(old(tool_access=access(["a", "b"])), new(tool_access=after))
