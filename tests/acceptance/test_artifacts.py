@@ -26,7 +26,7 @@ def test_a_run_lists_the_file_that_its_agent_wrote(engine: str, tmp_path: Path) 
         tool = world.contract.hermetic.tool_call
         assert tool
         uses = [writing(tool, str(place)) for place in (directory / "result.txt", world.box.work / "beside.txt")]
-        calls = [called(world.contract, use.name, use.arguments) for use in uses]
+        calls = [called(world.contract, use.name, use.arguments, direct=True) for use in uses]
         world.box.backend.script(*(StubRule(call, offers_tools=True, times=1) for call in calls), StubRule(FINAL))
         question = world.client.get(f"{path}/interaction").document["pending"]["interaction_id"]
         world.client.post(f"{path}/interaction/reply", {"interaction_id": question, "response": "blue"}, "reply")

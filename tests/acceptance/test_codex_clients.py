@@ -27,15 +27,18 @@ PROGRAMS_OF = {
 }
 
 
-def yielded(command: Sequence[str | Path], executable: Path | None, more: dict[str, str]) -> Any:
-    """Return what a client's program prints with the real CLI or, without one, with the simulated one."""
+def yielded(command: Sequence[str | Path], executable: Path | None, more: dict[str, str], *, direct: bool) -> Any:
+    """Return what a client's program prints with the real CLI or, without one, with the simulated one.
+
+    `direct`: the client names a model that the release doesn't know, which calls tools directly.
+    """
     contract = engines.pinned_release("codex")[0]
     call = contract.hermetic.tool_call
     assert call
     with sandbox(contract.hermetic, default_cache() / "sandboxes", "client", keep=False) as box:
         simulated = executable or install_simulated(contract, box.root / "bin")
         arguments = {name: str(value).removeprefix("sleep 1; ") for name, value in call.arguments.items()}
-        written = StubRule(called(contract, call.name, arguments), contains="Write.", times=1)
+        written = StubRule(called(contract, call.name, arguments, direct=direct), contains="Write.", times=1)
         box.backend.script(written, StubRule(Refuse(401), contains="kumquat"), StubRule(Text("ok")))
         env = box.env(contract.hermetic, box.work) | more
         ran = subprocess.run(
@@ -66,7 +69,8 @@ def test_a_client_yields_the_same_with_the_simulated_engine(client: str, tmp_pat
         shutil.copy(PROGRAMS / program.name, program)
         (tmp_path / "node_modules").symlink_to(install.from_npm(package))
         command = ["node", program]
-    real, simulated = (yielded(command, one, more) for one in (executable, None))
+    direct = client == "ai-sdk-provider-codex-cli"
+    real, simulated = (yielded(command, one, more, direct=direct) for one in (executable, None))
     assert simulated == real
     assert (real["first"][0], real["same"], real["written"]) == ("ok", True, "hi\n")
     assert "no rollout found" in str(real["lost"])

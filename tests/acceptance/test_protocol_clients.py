@@ -162,7 +162,7 @@ def _is_passing(record: Any) -> bool:
     update = record.get("params", record).get("update", {})
     kind = update.get("sessionUpdate")
     progress = kind == "tool_call_update" and bool(update["status"] == "in_progress")
-    return progress or kind == "available_commands_update"
+    return progress or kind in ("available_commands_update", "usage_update")
 
 
 def _stable(value: Any) -> Any:

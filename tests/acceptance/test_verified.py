@@ -114,7 +114,12 @@ def test_a_codex_that_starts_a_fresh_session_is_kept_running(tmp_path: Path) -> 
     [
         ("claude", ".claude/settings.json", '{"verbose": true}', 0),
         ("claude", ".claude/settings.json", '{"viewMode": "verbose"}', 0),
-        ("qwen", ".qwen/settings.json", '{"general": {"chatRecording": false}}', 1),
+        (
+            "qwen",
+            ".qwen/settings.json",
+            '{"general": {"chatRecording": false}, "security": {"auth": {"selectedType": "openai"}}}',
+            1,
+        ),
     ],
 )
 def test_the_proof_agrees_with_the_turns_of_the_same_home(

@@ -76,9 +76,9 @@ def wrapped(codex: Path, folder: Path, code: str) -> Path:
 
 
 def judged(executable: Path) -> dict[str, ClauseResult]:
-    """Run the main case and judge its clauses."""
+    """Run cases of sessions, approval modes and tool calls, and judge their clauses."""
     # not below the system's temporary directory, which some engines don't trust
-    played = engines.play(executable, default_cache(), "main", "bad-handles", "auto")
+    played = engines.play(executable, default_cache(), "main", "bad-handles", "auto", "tool-call")
     return played.judged()
 
 

@@ -190,7 +190,8 @@ class StickySimulation(Struct, frozen=True):
     modes: How to set a session mode: as an option of the session, by a separate request that an update confirms, or by
         one whose response confirms it (which then also holds for the model).
     after_refusal: Whether the agent answers after a refused action, or the turn ends without text.
-    approval_env: The variables of mode interactive without which it doesn't ask. Absent: all of them.
+    approval_env: The variables of mode interactive that make it ask, in whatever mode the session is. Absent: all of
+        them are needed, in the contract's mode; empty: only that mode is.
     lets_act: Found in everything that a client sent if that lets it act without asking.
     makes_ask: Found there if that outranks the settings in files, and what it does by itself. Absent: nobody knows, so
         neither is held against a client.

@@ -26,8 +26,8 @@ def approval(
 ) -> Approval:
     """Return what it does before it acts: it asks if the contract's conditions for mode interactive hold.
 
-    Of its variables, only those in `approval_env` count if that is given. Without the options that name who approves,
-    which are those of mode auto without the guards, it refuses.
+    Of its variables, only those in `approval_env` count if that is given; these make it ask in every mode. Without the
+    options that name who approves, which are those of mode auto without the guards, it refuses.
     """
     interactive, auto = sticky.interactive, sticky.auto
     if interactive is None:
@@ -41,7 +41,8 @@ def approval(
     needed = {name: value for name, value in interactive.env.items() if approval_env is None or name in approval_env}
     by_env = all(_holds(env.get(name, ""), value) for name, value in needed.items())
     asks = in_force(sticky, fields) is not sticky.auto
-    return "ask" if by_env and mode == interactive.mode and asks else "act"
+    in_mode = mode == interactive.mode or bool(approval_env)
+    return "ask" if by_env and in_mode and asks else "act"
 
 
 def in_force(sticky: Sticky, fields: Mapping[str, Any]) -> PermissionMode:
