@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.reference.server.orchestrator import state_tables
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, TurnResult
 from turngate_reference.server.orchestrator.turn_states import (
     Answered,
@@ -76,3 +77,9 @@ def test_each_effect_comes_once_and_in_order(events: list[TurnEvent]) -> None:
     ended, _ = happened([*events, FAILED, JUDGED, FAILED, WRITTEN])
     assert ended is TurnState.ENDED
     assert step(ended, FAILED) == (TurnState.ENDED, ())
+
+
+def test_the_page_shows_the_tables() -> None:
+    """The documentation is up to date with the code."""
+    text = state_tables.FILE.read_text("utf-8")
+    assert state_tables.with_tables(text) == text
