@@ -382,7 +382,7 @@ class Commands(Struct, frozen=True):
                 runs.change(connection, run_id, cancel_requested=1)
                 add_event(connection, run_id, CancelEvent())
             run = runs.get(connection, run_id)
-        self.owner.stop(run_id)
+        self.owner.stop(run)
         return structs.replace(_accepted(run), cancel_requested=run.cancel_requested)
 
     def _resumed_engine(self, run_id: str) -> tuple[InstalledEngine | None, ObstacleError | None]:

@@ -120,9 +120,18 @@ class Owner:
 
         self.post(tell)
 
-    def stop(self, run_id: str) -> None:
-        """End the turn of a run and the process that it keeps; its slot is free once the whole tree is gone."""
-        self.post(lambda: self._stop(run_id))
+    def stop(self, run: Run) -> None:
+        """End the turn of a run and the process that it keeps; its slot is free once the whole tree is gone.
+
+        A later turn goes on: its user has continued the run since.
+        """
+
+        def end() -> None:
+            live = self._live.get(run.run_id)
+            if live and live.run.turn_index <= run.turn_index:
+                self._stop(live)
+
+        self.post(end)
 
     def seconds(self, run_id: str) -> float:
         """Return how long ago the last turn of a run that holds a slot began; 0 if it holds none."""
@@ -213,13 +222,12 @@ class Owner:
 
     def _close(self) -> None:
         self._is_closing, self._may_claim = True, False
-        for run_id in list(self._live):
-            self._stop(run_id)
+        for live in list(self._live.values()):
+            self._stop(live)
 
-    def _stop(self, run_id: str) -> None:
-        if live := self._live.get(run_id):
-            live.turn(TurnCause.STOP)
-            live.tell(KeptCause.END)
+    def _stop(self, live: LiveRun) -> None:
+        live.turn(TurnCause.STOP)
+        live.tell(KeptCause.END)
 
     def release(self, run: Run) -> None:
         """Free the slot of a run, none of whose processes is left."""

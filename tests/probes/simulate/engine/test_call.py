@@ -53,6 +53,7 @@ NOT_SHOWN = frozenset(
         ("interactive.settings-cannot-widen", "own-tool"),
         ("model.takes-effect", "model"),
         ("network.loopback-only", "package-registry"),
+        ("output.any-settings", "hooks"),
         ("question.is-told", "hang"),
         ("process.clean-exit", "left-running"),
         ("resume.after-kill", "turn-lost"),

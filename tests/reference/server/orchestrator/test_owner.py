@@ -317,6 +317,19 @@ def test_what_gets_no_thread_comes_later(story: Story, kind: str) -> None:
     assert len(story.world.work.started) + len(story.host.prompts) == 1
 
 
+def test_a_cancel_ends_no_later_turn(story: Story) -> None:
+    """A user may have continued a canceled run before the owner hears of the cancel; the turn itself is ended."""
+    first = story.asks("resumable")
+    story.reply(first)
+    story.world.settle()
+    story.world.owner.stop(first)
+    story.world.owner.drain()
+    assert story.world.is_playing(first.handle)
+    story.world.owner.stop(story.run(first.run_id))
+    story.world.owner.drain()
+    assert not story.world.is_playing(first.handle)
+
+
 def test_what_nobody_foresaw_does_not_end_the_queue(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     """An unexpected error is logged, and the queue is processed again."""
     with monkeypatch.context() as patch:
