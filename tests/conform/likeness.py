@@ -212,6 +212,7 @@ def _correct() -> Iterator[tuple[str, Path]]:
 def measured(engine: str, scenario: str, folder: Path, names: Sequence[str] = ()) -> Row:
     """Run the drivers of an engine, or those of these names, on both engines."""
     contract, executable = engines.pinned_release(engine)
+    folder.mkdir(parents=True, exist_ok=True)
     chosen = [one for one in drivers(folder) if engine in one.engines and (not names or one.name in names)]
     found = [
         Found(driver.name, *structs.astuple(difference))
