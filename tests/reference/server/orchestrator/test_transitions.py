@@ -206,7 +206,8 @@ class Interleavings(RuleBasedStateMachine):
             return
         work = ModelledWork(data_flaw)
         with locked(self.world.records.data.lock(run.handle), run.handle):
-            if meanwhile == "restart":
+            # a data directory has one server, so another one can start only if this one has no run
+            if meanwhile == "restart" and not self.world.owner.held:
                 recovery.recover(store, self.world.records)
                 recovery.settle_terminal_turns(store, self.world.records)
             elif meanwhile == "cancel":
