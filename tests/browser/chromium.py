@@ -3,8 +3,10 @@
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -92,7 +94,7 @@ class Browser:
         self._wait_for_load()
 
     def follow(self, selector: str) -> None:
-        """Click an element that leads to another page, and wait until that is loaded."""
+        """Click an element that leads to another page, and wait until that is loaded; TimeoutError if none is."""
         self.reported.clear()
         self.click(selector)
         self._wait_for_load()
@@ -150,7 +152,11 @@ class Browser:
             self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def _wait_for_load(self) -> None:
+        until = time.monotonic() + PATIENCE
         while not any(message.get("method") == "Page.loadEventFired" for message in self.reported):
+            left = until - time.monotonic()
+            if left < 0 or (b"\0" not in self._buffer and not select.select([self._answers], [], [], left)[0]):
+                raise TimeoutError("no page was loaded")
             self.reported.append(self._next())
 
     def screenshot(self, to: Path) -> None:

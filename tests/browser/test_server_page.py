@@ -1,6 +1,7 @@
 """The server's pages in a real Chromium, on simulated engines."""
 
 import json
+import re
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,9 +14,11 @@ from tests.browser.chromium import DESKTOP, PHONE, Browser
 from tests.browser.server import PageServer, page_server, simulated
 from tests.patience import PATIENCE
 from turngate import engine_names
+from turngate_reference.server import web
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 
+STATIC = Path(web.__path__[0]) / "page/static"
 TOKEN = "a-token-of-26-characters.."
 CARDS = "document.querySelectorAll('article.card').length"
 STATUS = "document.getElementById('status').textContent"
@@ -74,6 +77,20 @@ def test_a_run_is_started_answered_after_a_crash_and_succeeds(
     assert tab.ask(STATE) == "succeeded"
     assert tab.complaints() == []
     assert all(url.startswith(server.url) for url in tab.requested())
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_nothing_moves_when_the_connection_changes(tab: Browser, server: PageServer, size: tuple[int, int]) -> None:
+    """A finger that is on its way to a button meets it."""
+    asked(server)
+    tab.open(server.url, size)
+    tab.until(f"{STATUS} === 'Live'")
+    said = dict.fromkeys(re.findall(r'tell\("(.*?)"\)', (STATIC / "page.js").read_text()))
+    assert len(said) == 3
+    for text in ("", *said):
+        tab.ask(f"{STATUS.removesuffix('.textContent')}.textContent = {json.dumps(text)}")
+        said[text] = tab.ask("document.querySelector('.options').getBoundingClientRect().top + scrollY")
+    assert len(set(said.values())) == 1, said
 
 
 @pytest.mark.parametrize("script", [True, False])

@@ -100,7 +100,7 @@
       const answer = await fetch(location.href, {credentials: "same-origin", redirect: "error"});
       if (answer.status === 401) return location.reload();
       if (answer.ok) show(new DOMParser().parseFromString(await answer.text(), "text/html"));
-    } catch { tell("The server can't be reached"); } finally {
+    } catch { tell("Not connected"); } finally {
       reading = false;
       if (again) { again = false; read(); }
     }
