@@ -77,7 +77,7 @@ def _ran(turn: Turn, observed: Observations) -> Turn:
     failing, adding = (reported(turn.watched[at:]) or "" for at in calls[:2])
     check_machine(f"{failing} {adding}", observed.contract)
     lost = f"the output of a command did not reach the model, which was told: {adding[:EXCERPT]}"
-    fail_if(not _is_in(adding, sum(terms(turn.nonce))), lost, turn, symptom="no-output")
+    fail_if(not _is_in(adding, sum(terms(turn.step))), lost, turn, symptom="no-output")
     untold = f"a command failed with exit code {EXIT_CODE}, and the model was told: {failing[:EXCERPT]}"
     fail_if(not _is_in(failing, EXIT_CODE), untold, turn, symptom="failure-untold")
     if OUTSIDE in turn.written:

@@ -42,9 +42,9 @@ def question(driver: EngineDriver, mode: Mode, calls: tuple[QuestionCall, ...]) 
     return replace(asked, calls=tuple(made), patience=TOOL_PATIENCE)
 
 
-def terms(nonce: str) -> tuple[int, int]:
-    """Return the numbers that the allowed command of a turn adds; the sum isn't in the command."""
-    return 10**6 + zlib.crc32(nonce.encode()) % 10**6, 3 * 10**6
+def terms(sandbox: str) -> tuple[int, int]:
+    """Return the numbers that the allowed command in a sandbox adds: the same in each recording, without their sum."""
+    return 10**6 + zlib.crc32(sandbox.encode()) % 10**6, 3 * 10**6
 
 
 def sandboxed(driver: EngineDriver) -> None:
@@ -62,7 +62,7 @@ def sandboxed(driver: EngineDriver) -> None:
         box.place(own.files)
         inside, asked, file = driver.within(box, {}), ask(FINAL, mode=Mode(own.mode)), box.other / "outside.txt"
         fails = inside.call_of(own.call, command=f"touch {file}; exit {EXIT_CODE}")
-        adds = inside.call_of(own.call, command="expr {} + {}".format(*terms(asked.nonce)))
+        adds = inside.call_of(own.call, command="expr {} + {}".format(*terms(own.name)))
         inside.start(
             own.name, replace(asked, writes=(Write(OUTSIDE, fails, file),), calls=(adds,), patience=TOOL_PATIENCE)
         )

@@ -324,7 +324,8 @@ class _Recorder(Struct):
 
     def saw(self, item: Observation, box: Sandbox) -> None:
         with self._lock:
-            if isinstance(item, Turn | CommandOutput):
+            # a page without a command was read from the engine's files, and not printed
+            if isinstance(item, Turn) or (isinstance(item, CommandOutput) and item.argv):
                 self.observed[item.case].append(item)
                 self._places[item.case] = places(self.release, box)
 

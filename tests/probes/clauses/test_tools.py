@@ -108,7 +108,7 @@ SANDBOXED = replace(
     t.CODEX, command_sandboxes=(CommandSandbox("own", call=ToolUse("run", {"command": "{command}"})),), deviations=()
 )
 RUNS, RAN = "sandbox.command-runs", "sandbox/own"
-SUM = sum(terms(t.nonce(RAN)))
+SUM = sum(terms("own"))
 
 
 def running(failing: str = "exit code 113", adding: str = f"{SUM}\n", calls: int = 2, **changes: Any) -> Turn:

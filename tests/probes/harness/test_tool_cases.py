@@ -40,7 +40,7 @@ def test_commands_run_in_each_sandbox(tmp_path: Path) -> None:
     }
     for turn in turns.values():
         assert [request.is_call for request in turn.watched] == [True, True, False]
-        assert str(sum(terms(turn.nonce))).encode() in turn.watched[-1].body
+        assert str(sum(terms(turn.step))).encode() in turn.watched[-1].body
         assert turn.written == ()
 
 

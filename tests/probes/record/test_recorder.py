@@ -108,6 +108,15 @@ def test_pages_and_a_note_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert notes == ["from a build of our own"] * done.written
 
 
+def test_what_no_command_printed_is_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The form of the stored session is noted in a probe, and a recording leaves it out."""
+    monkeypatch.setattr("turngate_probes.harness.driver.session_form", lambda *_: ("record",))
+    done = recorded(tmp_path, named("main"))
+    assert [path for path in done.folder.iterdir() if path.name.endswith("-session")] == []
+    monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "fixtures"))
+    assert len(replay.replay(CODEX).turns) == done.written
+
+
 def test_a_long_prompt_takes_little_room(tmp_path: Path) -> None:
     """A prompt of 200 KB is stored as a short recipe."""
     done = recorded(tmp_path, named("large-prompt"))
