@@ -24,13 +24,25 @@ def examples(page: str) -> list[str]:
     return re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
 
 
-CONTRACT, NO_AUTO_FLAGS = examples(PAGE)
+FIRST, CONTRACT, NO_AUTO_FLAGS = examples(PAGE)
 LINES, OUTPUTS, OUTPUT_SETTINGS, STICKY = examples((DOCS / "contract-output.md").read_text("utf-8"))
 STORE, COPIED, SANDBOXES = examples((DOCS / "contract-probe.md").read_text("utf-8"))
 SIGNS, SETTINGS, UNSAFE, REDIRECTS, CANARIES, ONGOING, QUESTIONS, ARTIFACTS, MARKS, INSTRUCTIONS = examples(SAFETY)
 CHANGE, DEVIATIONS, LISTINGS = examples(RELEASES)
 (ENGINE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 BLOCKS = re.findall(r"```console\n(.*?)```", PAGE + RELEASES, re.DOTALL)
+
+
+def test_the_first_contract_is_valid_and_short() -> None:
+    """The first contract says only what a conversation needs; the rest has defaults."""
+    document = load.parse(FIRST, "acme.yaml")
+    assert list(lint.problems(document)) == []
+    contract = Contract(document).at("1.0.0")
+    assert (contract.title, contract.executable, contract.sticky.transport) == ("acme", "acme", "none")
+    assert (contract.help.pages[0].argv, contract.streams.stderr.framing) == (("--help",), "text")
+    assert "--resume" in contract.help.pages[0].names
+    undeclared = load.parse(re.sub(r"(?m)^options: .*\n", "", FIRST), "acme.yaml")
+    assert "--yes isn't a declared option" in "".join(error.what for error in lint.problems(undeclared))
 
 
 def test_the_contract_resolves() -> None:
@@ -211,7 +223,8 @@ def test_an_engine_must_be_seen_to_ask(tmp_path: Path, engine: str, contract: st
 def test_the_page_works_from_nothing_to_recordings(tmp_path: Path) -> None:
     """The page's commands give the output that it shows, in order, without the wait for a later minute."""
     folder, env = tmp_path / "work", hurried(tmp_path)
-    folder.mkdir()
+    (folder / "first/engines").mkdir(parents=True)
+    (folder / "first/engines/acme.yaml").write_text(FIRST)
     (folder / "acme").write_text(ENGINE)
     printed = {}
     for block in BLOCKS:
@@ -224,10 +237,12 @@ def test_the_page_works_from_nothing_to_recordings(tmp_path: Path) -> None:
             assert ended.returncode == 0, f"{command}\n{ended.stdout}{ended.stderr}"
             assert ended.stdout.startswith(output)
             printed[command] = ended.stdout
-            if "--start-args" in command:  # the second draft, which the page completes
+            if "--start-args" in command:  # the draft, which the page completes
                 (folder / "my/engines/acme.yaml").write_text(CONTRACT)
+    (resumed,) = [said for command, said in printed.items() if command.endswith("--resume")]
     (whole,) = [said for command, said in printed.items() if command.endswith("probe acme=./acme")]
     (broken,) = [said for command, said in printed.items() if "acme-next --clause" in command]
+    assert re.search(r"^acme  1.0.0  no verdict  6 clauses: 6 passed, .*  resumable", resumed, re.MULTILINE)
     assert re.search(r"^acme  1.0.0  compatible  .* 0 failed", whole, re.MULTILINE)
     assert "fail handle.present" in broken
     assert (folder / "my/fixtures/acme/1.0.0/main-first").is_dir()

@@ -74,7 +74,7 @@ class Lifecycle(Struct, frozen=True):
     status: sealed: the vendor withdrew the engine, so there will be no new recordings.
     """
 
-    status: Literal["active", "deprecated", "sealed"]
+    status: Literal["active", "deprecated", "sealed"] = "active"
     note: Text = ""
 
 
@@ -163,7 +163,7 @@ class Streams(Struct, frozen=True):
     """
 
     stdout: Framed
-    stderr: Framed
+    stderr: Framed = Framed("text")
     stdout_file: OnlyTrue = False
 
 
@@ -322,8 +322,13 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     A section is one entry, or a list of entries for different releases. The `changes` of an entry list what differs
     from a given release on.
 
+    title: How messages call the engine. Absent: by its name.
     contract_version: Increased with every change to a claim.
-    executable: The command's name on PATH.
+    executable: The command's name on PATH. Absent: the engine's name.
+    published: Absent: no registry has it.
+    help: Absent: `--help` names the options that the contract passes.
+    sticky: Absent: each turn has a process of its own.
+    options: Absent: callers may pass none.
     installed_by: Other names by which a project's files install it: a package that turngate doesn't install, a feature
         of a dev container, an action, the address of a script.
     additional: Left out where pinned releases are installed without naming them.
@@ -333,14 +338,14 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     """
 
     engine: Name
-    title: Text
-    vendor: Text
-    contract_version: Annotated[str, matching(r"^[0-9]+\.[0-9]+$")]
-    lifecycle: Lifecycle
-    executable: FileName
-    published: Published
+    title: Text = ""
+    vendor: Text = ""
+    contract_version: Annotated[str, matching(r"^[0-9]+\.[0-9]+$")] = "0.1"
+    lifecycle: Lifecycle = Lifecycle()
+    executable: FileName = ""
+    published: Published = Published()
     version_query: VersionQuery = field(name="version")
-    help: Help
+    help: Help = Help()
     launch: Launch
     streams: Streams
     events: Events
@@ -351,8 +356,8 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     environment: Environment
     resume_probe: ResumeProbe
     hermetic: Hermetic
-    sticky: Sticky
-    options: tuple[Option, ...]
+    sticky: Sticky = Sticky()
+    options: tuple[Option, ...] = ()
     auto_flags: Annotated[tuple[AutoFlag, ...], SOME]
     failures: tuple[FailureSign, ...] = ()
     reports: Annotated[tuple[ReportSign, ...], SOME] = ()
@@ -383,6 +388,8 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     unverified: Strings = ()
 
     def __post_init__(self) -> None:
+        force_setattr(self, "title", self.title or self.engine)
+        force_setattr(self, "executable", self.executable or self.engine)
         force_setattr(self, "help", self.help.covering(self.launch_options))
 
     def __repr__(self) -> str:

@@ -69,8 +69,8 @@ class Hermetic(Struct, frozen=True):
     """
 
     env: Mapping[str, str]
-    files: tuple[SetupFile, ...]
-    model: Text
+    files: tuple[SetupFile, ...] = ()
+    model: Text = "stub"
     default_model: Text | None = None
     no_default_model: Text | None = None
     options: Strings = ()

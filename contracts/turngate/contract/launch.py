@@ -103,7 +103,7 @@ class HelpPage(Struct, frozen=True):
     """
 
     argv: Strings
-    names: Texts
+    names: Texts = ()
     stream: Stream = "stdout"
 
     def missing(self, printed: str) -> Strings:
@@ -123,7 +123,7 @@ class Help(Struct, frozen=True):
     hidden: Options that the release accepts although none of these pages names them.
     """
 
-    pages: Annotated[tuple[HelpPage, ...], NOT_EMPTY]
+    pages: Annotated[tuple[HelpPage, ...], NOT_EMPTY] = (HelpPage(("--help",)),)
     hidden: Annotated[tuple[Flag, ...], NOT_EMPTY] = ()
 
     def covering(self, options: Iterable[str]) -> "Help":
@@ -227,7 +227,7 @@ class Launch(Struct, frozen=True):
 
     prompt: Ways to pass the prompt. The first one that can carry it is used.
     auto: Options passed only in mode auto.
-    model: Options that choose a model; {model} is its name. Empty: no option does, and a caller's model is refused.
+    model: Options that choose a model; {model} is its name. None: a caller's model is refused.
     interactive: Options passed in mode interactive, to engines that otherwise act without asking or start programs that
         the workspace names.
     interactive_env: Variables set in mode interactive, for the same reasons.
@@ -240,7 +240,7 @@ class Launch(Struct, frozen=True):
     resume: Template
     prompt: Annotated[tuple[PromptChannel, ...], NOT_EMPTY]
     auto: Strings
-    model: Strings
+    model: Strings = ()
     interactive: Annotated[Strings, NOT_EMPTY] = ()
     interactive_env: Annotated[Mapping[Variable, str], NOT_EMPTY] = field(default_factory=dict)
     newest_session_options: Annotated[Mapping[Flag, Strings], NOT_EMPTY] = field(default_factory=dict)
@@ -414,7 +414,7 @@ class Environment(Struct, frozen=True):
     """
 
     passed: Annotated[tuple[Variable, ...], Unique] = field(name="pass")
-    locations: Annotated[tuple[Variable, ...], Unique]
+    locations: Annotated[tuple[Variable, ...], Unique] = ()
 
 
 class ResumeProbe(Struct, frozen=True):
@@ -478,7 +478,7 @@ class Sticky(Struct, frozen=True):
 
     RULE: ClassVar[SchemaRule] = {"allOf": [{"if": _VERIFIED, "then": _WHOLE}, _COMMANDS]}
 
-    transport: Literal["acp", "app_server", "stream_json", "json_commands", "none"]
+    transport: Literal["acp", "app_server", "stream_json", "json_commands", "none"] = "none"
     argv: Strings = ()
     options: tuple[Flag, ...] = ()
     model: Literal["argument", "session"] = "argument"

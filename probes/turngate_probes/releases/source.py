@@ -49,10 +49,11 @@ _NAME_IT = "pass an executable as ENGINE=PATH"
 
 def registries(engine: str) -> dict[str, Registry]:
     """Return the registries that have an engine's releases, by their names, without querying them."""
-    contract, wheels = load_contract(engine), load.contract(engine).document.data["published"].get("pypi")
+    contract = load_contract(engine)
+    pypi = contract.published.pypi
     return {
         **({"npm": NpmRegistry(engine, contract.npm.package, contract.npm.executables)} if contract.npm else {}),
-        **({"pypi": PypiRegistry(engine, wheels["package"], (contract.executable,))} if wheels else {}),
+        **({"pypi": PypiRegistry(engine, pypi.package, (contract.executable,))} if pypi else {}),
     }
 
 

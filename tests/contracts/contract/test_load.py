@@ -110,7 +110,7 @@ def test_packaged_contracts_read_the_same_either_way(engine: str) -> None:
     assert load.contract(engine).document == load.read(contract_files()[engine], f"engines/{engine}.yaml")
 
 
-@pytest.mark.parametrize("section", ["title", "launch", "sticky"])
+@pytest.mark.parametrize("section", ["handle", "launch", "streams"])
 def test_contract_that_lacks_a_section_is_an_error_with_its_place(section: str) -> None:
     """An incomplete contract that was not validated fails with the same error as in `turngate contracts check`."""
     document = parse(re.sub(rf"^{section}:.*\n([ -].*\n)*", "", SMALL, flags=re.MULTILINE), "small.yaml")

@@ -115,7 +115,7 @@ def _meaning_errors(document: Document, refused: set[str], *, is_simulation: boo
     if "engine" in document.data:
         yield from claim_errors(document)
     for check, section, *needed in _CHECKS:
-        if all(key in document.data or (key in OPTIONAL and key not in refused) for key in needed):
+        if all(key in document.data or (key in (*OPTIONAL, "options") and key not in refused) for key in needed):
             for claim in document.claims(section):
                 yield from check(document, claim)
 

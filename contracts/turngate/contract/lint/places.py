@@ -29,7 +29,7 @@ def store_errors(document: Document, store: Claim) -> Iterator[ContractError]:
 
 def environment_errors(document: Document, environment: Claim) -> Iterator[ContractError]:
     """Find locations that may be secret, that are listed twice, or that a resume would lack."""
-    locations = environment.data["locations"]
+    locations = environment.data.get("locations", ())
     for j, name in enumerate(locations):
         at = environment.at("locations", j)
         if name in environment.data["pass"]:

@@ -78,7 +78,7 @@ def _rule_errors(
 ) -> Iterator[ContractError]:
     """Find a rule of a section that no record can meet with any of these framings."""
     stream = rule["stream"]
-    framed = [one[stream] for one in streams]
+    framed = [one.get(stream, {"framing": "text"}) for one in streams]
     is_text = [one["framing"] == "text" for one in framed]
     if section == "final":
         yield from _answer_errors(document, at, rule, is_text)

@@ -49,7 +49,7 @@ def sticky_errors(document: Document, sticky: Claim) -> Iterator[ContractError]:
 
 def transport_errors(document: Document, sticky: Claim) -> Iterator[ContractError]:
     """Find a transport that can't start, that can't set what the contract asks for, or that nothing uses."""
-    transport = sticky.data["transport"]
+    transport = sticky.data.get("transport", "none")
     if transport == "none":
         for key in _OF_A_PROCESS:
             if key in sticky.data:
@@ -126,5 +126,5 @@ def _model_errors(document: Document, sticky: Claim, transport: str) -> Iterator
     takes_options = "{options}" in sticky.data.get("argv", ())
     if by == "session" and transport in ("stream_json", "json_commands"):
         yield document.error(sticky.at("model"), f"{transport} chooses no model by request", "write `argument`")
-    if by == "argument" and not takes_options and any(c.data["model"] for c in document.meeting("launch", sticky)):
+    if by == "argument" and not takes_options and any(c.data.get("model") for c in document.meeting("launch", sticky)):
         yield document.error(sticky.at("argv"), "has no slot for the model's option", "add {options} where it belongs")

@@ -11,14 +11,7 @@ from turngate.files import simulation_files
 @each(
     "old, new, reported",
     [
-        (
-            "title: Small",
-            "titel: Small",
-            [
-                "$: 'title' is a required property (add `title: ...`)",
-                "$.titel: unknown key 'titel' (did you mean title?)",
-            ],
-        ),
+        ("title: Small", "titel: Small", ["$.titel: unknown key 'titel' (did you mean title?)"]),
         ("schema: turngate", "schem: turngate", ["(add `schema: turngate.engine-contract/2`)"]),
         ('"{prompt}"', '"{promt}"', ["(An argument. {options} and {prompt} are arguments of their own;"]),
         ("record: first", "recrod: first", ["'record' is a required property", "(did you mean record?)"]),
@@ -27,7 +20,7 @@ from turngate.files import simulation_files
         ("framing: ndjson", "framing: yaml", ["$.streams[0].stdout"]),
         ("  - since: 0.140.0\n    start", "  - since: v140\n    start", ["$.launch[1].since: 'v140' ", "(A release"]),
         ("shape: 's[0-9]{8}'", "shape: 's[0-9{8}'", ["unterminated character set", "(write a Python regular"]),
-        ("title: Small", "title: [Small]", ["is not of type 'string' (write text)"]),
+        ("vendor: ", "vendor: 7 #", ["is not of type 'string' (write text)"]),
         ("{stream: stdout, field: text, unverified: true}", "{stream: stdout}", ["has no evidence (add `evidence`"]),
         ("clause: resume.accepted", "clause: resume.acepted", ["(did you mean resume.accepted?)"]),
         ("clause: resume.accepted", "heard: it works", ["unknown key 'heard' (known keys: clause, observed, "]),
@@ -105,7 +98,7 @@ def test_file_that_holds_no_mapping_is_reported(text: str) -> None:
     [
         ("executable: small", "executable: 7", 7, 13, "$.executable", "7 is not of type 'string'"),
         ("executable: small", "executable: a/b", 7, 13, "$.executable", "does not match"),
-        ("title: Small\n", "", 1, 1, "$", "'title' is a required property"),
+        ("engine: small\n", "", 1, 1, "$", "'engine' is a required property"),
         ("title: Small", "title: Small\ntitel: x", 5, 1, "$.titel", "unknown key 'titel'"),
         ("{status: active}", "{status: dead}", 6, 21, "$.lifecycle.status", "'dead' is not one of"),
         ("since: 0.140.0\n    start", "since: 0.140\n    start", 21, 12, "$.launch[1].since", "does not match"),
@@ -195,7 +188,7 @@ def test_schema_error_says_what_is_meant() -> None:
     """The hint is the schema's description of that place, also in the printed line."""
     error = only_mistake(SMALL.replace("executable: small", "executable: a/b"))
     assert str(error).startswith("small.yaml:7:13: $.executable: ")
-    assert str(error).endswith("(The command's name on PATH.)")
+    assert str(error).endswith("(The command's name on PATH. Absent: the engine's name.)")
 
 
 def test_every_error_is_reported_at_once() -> None:
