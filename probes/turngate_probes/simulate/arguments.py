@@ -443,7 +443,9 @@ def query(contract: EngineContract, argv: Sequence[str]) -> QueryCommand | None:
     reader = _reader(contract)
     with suppress(UsageProblem):  # for an option of that command
         reader.read(before)
-    known = {*syntax.commands, *syntax.queries}
+    service = simulation(contract).sticky.service
+    turns = {path[0] for path in reader.paths if path} | {*(service.argv if service else ())}
+    known = {*syntax.commands, *syntax.queries} - turns
     words = [token for token in before if token.startswith("-") and token in known]
     words = words or [*reader.line.commands, *reader.line.words]
     for end in range(len(words), 0, -1):

@@ -1,8 +1,10 @@
-"""Which options a release has, as the help pages in the engine's history show them.
+"""Which options and commands a release has, as the help pages in the engine's history show them.
 
 A release lacks an option that only later ones show. If it was not asked for its help page, it lies between two that
 were, and nothing is known of an option that the later one is the first to show. An option that is no longer shown may
 still be accepted, so that says nothing.
+
+A release that was not asked for its commands may have those of the release before it and of the one after it.
 """
 
 import re
@@ -16,6 +18,7 @@ from turngate.contract.simulation import ArgumentSyntax, Simulation
 from turngate.contract.versions import parse
 
 _SECTION = "option/"
+_COMMANDS = "command/any list"
 _ASK = frozenset({"--help", "--version"})
 _NAME = re.compile(r"(?<![\w<\[-])-{1,2}\w[\w-]*")
 _TYPE = re.compile(r"\[(boolean|count|string|number|array)\]")  # as yargs shows the type of a value
@@ -36,12 +39,25 @@ class _Page(Struct, frozen=True):
 
 
 def of_release(simulation: Simulation, engine: str, version: str) -> Simulation:
-    """Return the simulation with the options of a release; unchanged if no history knows any."""
+    """Return the simulation with the options and commands of a release; unchanged if no history knows any."""
     try:
-        pages = _pages(history.load(engine), version)
+        known = history.load(engine)
     except NotFoundError:
         return simulation
-    return replace(simulation, arguments=_with_pages(simulation.arguments, pages)) if pages else simulation
+    syntax, pages = simulation.arguments, _pages(known, version)
+    syntax = replace(syntax, commands=tuple(dict.fromkeys((*syntax.commands, *_commands(known, version)))))
+    return replace(simulation, arguments=_with_pages(syntax, pages) if pages else syntax)
+
+
+def _commands(known: history.History, version: str) -> list[str]:
+    """Return the first words of the commands that a release has, or may have."""
+    wanted = parse(version)
+    asked = [(parse(one.version), one.facts[_COMMANDS]) for one in known.releases if _COMMANDS in one.facts]
+    before, after = ([pair for pair in asked if (pair[0] <= wanted) is early] for early in (True, False))
+    exact = bool(before) and before[-1][0] == wanted
+    listed = [page for _, page in (*before[-1:], *([] if exact else after[:1]))]
+    words = (name.split()[1:2] for page in listed for name in page)
+    return [word for first in words for word in first if not word.startswith("-")]
 
 
 def _pages(known: history.History, version: str) -> dict[str, _Page]:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tests.conform.orchestrators.catalogue import CORRECT
 from tests.probes.conform.sessions import BEGUN, CLAUDE, IDLE, PROCESS, RAN, conform, played
+from turngate import load_contract
 from turngate_probes.conform.answered import (
     LONG_ARGUMENT,
     NO_CALL,
@@ -53,6 +54,23 @@ def test_an_option_that_is_not_simulated_leaves_the_run_unanswered(tmp_path: Pat
     driver.write_text(CORRECT["python"].read_text("utf-8").replace('"exec", ', '"exec", "--worktree", '), "utf-8")
     (row,) = conform(tmp_path / "runs", (sys.executable, str(driver)), "two-turns").results
     assert (row.result, row.detail) == (ScenarioResult.UNANSWERED, "call 1: `codex --worktree` is not simulated")
+
+
+@pytest.mark.parametrize(
+    "release, detail, breaches",
+    [
+        ("0.147.0", "call 1: `codex mcp-server` is not simulated", []),
+        ("0.169.0", "", [("orchestrator.arguments", "the engine refused them: unexpected argument 'mcp-server'")]),
+    ],
+)
+def test_a_command_is_refused_only_by_a_release_that_lacks_it(
+    tmp_path: Path, release: str, detail: str, breaches: list[tuple[str, str]]
+) -> None:
+    """Codex 0.161.0 has no `mcp-server`: it takes the word for a prompt, which it accepts only in a terminal."""
+    command = ("sh", "-c", "codex mcp-server")
+    session = ConformSession(command, (load_contract("codex", release),), (scenarios()["two-turns"],), tmp_path, 1)
+    (row,) = session.run(Interrupt(), lambda _: None).results
+    assert (row.detail, [(breach.rule, breach.detail) for breach in row.breaches]) == (detail, breaches)
 
 
 def test_a_prompt_that_fits_no_argument_is_broken_not_unanswered(tmp_path: Path) -> None:

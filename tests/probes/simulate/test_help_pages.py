@@ -1,10 +1,10 @@
-"""Options of releases, as the help pages in the bundled histories show them."""
+"""Options and commands of releases, as the help pages in the bundled histories show them."""
 
 import pytest
 
 from tests.tables import each
 from turngate import load_contract
-from turngate_probes.simulate.arguments import UsageProblem, read, unplayed
+from turngate_probes.simulate.arguments import UsageProblem, query, read, unplayed
 from turngate_probes.simulate.printing import simulation
 
 CODEX = ("exec", "--json", "--skip-git-repo-check")
@@ -53,6 +53,27 @@ def test_an_option_that_is_not_simulated_is_named(engine: str, release: str, arg
 def test_options_with_their_effect_or_without_any_are_played(engine: str, release: str, argv: tuple[str, ...]) -> None:
     """One that the release refuses is not among those that are not simulated."""
     assert unplayed(load_contract(engine, release), argv) == ""
+
+
+@each(
+    "engine, release, argv, words",
+    [
+        ("codex", "0.147.0", ("-c", "a=b", "mcp-server"), "mcp-server"),
+        ("codex", "0.99.0", ("mcp-server",), "mcp-server"),  # nobody asked: the next release that was has it
+        ("codex", "0.160.1", ("mcp-server",), "mcp-server"),
+        ("codex", "0.161.0", ("mcp-server",), None),
+        ("codex", "0.169.0", ("execpolicy", "check", "ls"), "execpolicy"),
+        ("codex", "0.169.0", (*CODEX, "hello"), None),
+        ("codex", "0.169.0", ("app-server",), None),
+        ("opencode", "1.18.33", ("serve",), None),
+    ],
+)
+def test_the_commands_of_a_release_are_not_simulated(
+    engine: str, release: str, argv: tuple[str, ...], words: str | None
+) -> None:
+    """Those that its history lists, unless they run turns; what the release has no more is refused."""
+    asked = query(load_contract(engine, release), argv)
+    assert (asked and (asked.words, asked.answer)) == (words and (words, None))
 
 
 @each(
