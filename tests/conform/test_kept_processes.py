@@ -1,4 +1,4 @@
-"""Orchestrators that keep one process for all turns."""
+"""Orchestrators that keep one process for all turns, or for all conversations."""
 
 import sys
 from pathlib import Path
@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 
 from turngate import load_contract
+from turngate_probes.conform.answered import NO_THIRD_TURN
 from turngate_probes.conform.catalogue import in_process, scenarios
 from turngate_probes.conform.conform_report import ConformReport, ScenarioResult
 from turngate_probes.conform.session import ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.releases.pins import pinned_version
 
-KEPT = Path(__file__).parent / "orchestrators/kept.py"
-ENGINES = {"acp": "gemini", "app_server": "codex"}
+KEPT, SHARED = (Path(__file__).parent / "orchestrators" / name for name in ("kept.py", "shared.py"))
+ENGINES = {"acp": "gemini", "app_server": "codex", "serve": "opencode"}
+PROTOCOLS = ("acp", "app_server")
 WRONG = [
     ("fresh-session", "ignores-ids"),
     ("no-answer", "accepts-silence"),
@@ -25,13 +27,13 @@ WRONG = [
 
 def _played(folder: Path, protocol: str, names: tuple[str, ...], *mistake: str) -> ConformReport:
     contract = load_contract(ENGINES[protocol], pinned_version(ENGINES[protocol]))
-    command = (sys.executable, str(KEPT), protocol, *mistake)
+    command = (sys.executable, *((str(SHARED),) if protocol == "serve" else (str(KEPT), protocol)), *mistake)
     chosen = tuple(scenarios()[name] for name in names)
     return ConformSession(command, (contract,), chosen, folder, 2).run(Interrupt(), lambda _: None)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("protocol", ENGINES)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_one_that_conforms(protocol: str, tmp_path: Path) -> None:
     """It passes every scenario that a process for several turns plays, which are more than thirty."""
     contract = load_contract(ENGINES[protocol], pinned_version(ENGINES[protocol]))
@@ -42,7 +44,7 @@ def test_one_that_conforms(protocol: str, tmp_path: Path) -> None:
     assert len(names) > 30
 
 
-@pytest.mark.parametrize("protocol", ENGINES)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_its_own_directory_does_not_matter(protocol: str, tmp_path: Path) -> None:
     """A process that starts elsewhere works where its client opens the session, and that is judged."""
     assert _played(tmp_path / "right", protocol, ("two-turns",), "starts-elsewhere").results[0].breaches == ()
@@ -65,10 +67,29 @@ def test_what_lets_the_engine_act_may_be_a_message_or_missing_in_one(
 
 @pytest.mark.long
 @pytest.mark.nightly
-@pytest.mark.parametrize("protocol", ENGINES)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("name, mistake", WRONG)
 def test_one_that_is_wrong(name: str, mistake: str, protocol: str, tmp_path: Path) -> None:
     """It fails the scenario about its mistake."""
     (row,) = _played(tmp_path, protocol, (name,), mistake).results
     assert row.result is ScenarioResult.FAIL
     assert scenarios()[name].rule in {breach.rule for breach in row.breaches} | {"orchestrator.completes"}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_reply_is_judged_and_a_third_turn_is_not_needed(protocol: str, tmp_path: Path) -> None:
+    """All turns of a process are one call, so they are told apart by what the user says."""
+    (row,) = _played(tmp_path / "strips", protocol, ("reply-is-a-flag",), "strips").results
+    assert [breach.rule for breach in row.breaches] == ["orchestrator.text-whole"]
+    (row,) = _played(tmp_path / "fewer", protocol, ("three-turns",), "two-turns").results
+    assert (row.result, row.detail) == (ScenarioResult.SKIPPED, NO_THIRD_TURN)
+
+
+def test_conversations_on_one_server(tmp_path: Path) -> None:
+    """Their turns run at once. Whoever takes the events of all sessions for its own gets the wrong answer."""
+    names = ("two-turns", "two-conversations")
+    right = _played(tmp_path / "right", "serve", names).results
+    assert [(row.result, row.breaches, len(row.calls)) for row in right] == [(ScenarioResult.PASS, (), 1)] * 2
+    alone, together = _played(tmp_path / "wrong", "serve", names, "mixes-up").results
+    assert alone.breaches == ()
+    assert [breach.rule for breach in together.breaches] == ["orchestrator.separate-conversations"]

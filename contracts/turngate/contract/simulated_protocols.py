@@ -160,8 +160,8 @@ class ServiceSimulation(Struct, frozen=True):
     """The messages of an engine that serves the sessions of a client with requests and events.
 
     Slots are {handle}, {cwd}, {model}, {version}, {prompt}, {text}, {error}, {status}, {uuid}, {hex:N}, {alnum:N},
-    {millis}, those of a tool call, {request} (for permission), {decision}, {agent}, `ids`, {session}, {sessions} and
-    {history}.
+    {millis}, those of a tool call, {request} (for permission), {decision}, {agent}, `ids`, {session}, {sessions},
+    {history}, and {busy}: each session that runs a turn -> `busy`.
 
     argv: Words that start it.
     wire: Requests over HTTP and server-sent events, or JSON-RPC on the standard streams with a header for each message.
@@ -176,6 +176,7 @@ class ServiceSimulation(Struct, frozen=True):
     ids: Slot -> the form of an id that is generated once per turn.
     session: {session}.
     history: Role -> the entry of a message of the session in {history}.
+    busy: What {busy} says about a session.
     opened: Events when a session was opened.
     started: Events when a turn starts.
     called: Events when the model calls a tool.
@@ -206,6 +207,7 @@ class ServiceSimulation(Struct, frozen=True):
     ids: Mapping[str, Text] = field(default_factory=dict)
     session: Record = field(default_factory=dict)
     history: Annotated[Mapping[str, Record], keys("assistant", "user")] = field(default_factory=dict)
+    busy: Any = None
     opened: Records = ()
     started: Records = ()
     called: Records = ()

@@ -40,17 +40,22 @@ def unanswered(evidence: Evidence, contract: EngineContract) -> tuple[ScenarioRe
     chosen = (in_chosen_output(contract, call.started.argv) for call in in_turns)
     if why := next(filter(None, (obstacle(evidence.scenario, one) for one in chosen)), None):
         return ScenarioResult.SKIPPED, f"in the output that COMMAND asks for, {why}"
-    good = all(call.ended and not call.ended.exit_code for call in turns)
+    kept = any(call.started.kind == "process" for call in turns)  # its client ends it as it likes
+    good = not any(ran.exit_code for ran in evidence.ran) if kept else all(map(_succeeded, turns))
     refused = evidence.scenario.expect == "either" and any(ran.exit_code for ran in evidence.ran)
     third = any(ran.conversation.prompts[-1] in (call.text or "") for ran in evidence.ran for call in turns)
-    fewer = len(turns) == MOST_TURNS - 1 and not third  # two processes can have more turns than two
+    fewer = (kept or len(turns) == MOST_TURNS - 1) and not third  # two processes can have more turns than two
     if "third_turn" in evidence.scenario.needs and good and not refused and fewer:
         return ScenarioResult.SKIPPED, NO_THIRD_TURN
     if evidence.scenario.cancel_after and all(ran.seconds >= evidence.scenario.deadline for ran in evidence.ran):
         return ScenarioResult.SKIPPED, NO_CANCEL
-    if any(call.started.kind == "process" for call in turns) and not in_process(evidence.scenario, contract):
+    if kept and not in_process(evidence.scenario, contract):
         return ScenarioResult.SKIPPED, ONE_PROCESS
     return None
+
+
+def _succeeded(call: EngineCall) -> bool:
+    return call.ended is not None and call.ended.exit_code == 0
 
 
 def _not_started(evidence: Evidence, contract: EngineContract) -> str:

@@ -218,8 +218,9 @@ def _texts(evidence: Evidence) -> Iterator[Breach]:
         if kept and ran.exit_code:
             continue  # it may have given up before it sent the text
         for number, prompt in enumerate(ran.conversation.prompts):
-            # a text that is sent again is another attempt of its turn
-            came = len(set(received)) > len(evidence.ran) * number if number else bool(first)
+            # a text that is sent again is another attempt of its turn; in a process, all turns are one text
+            succeeded = kept and evidence.scenario.expect == "success" and ran.exit_code == 0
+            came = succeeded or (len(set(received)) > len(evidence.ran) * number if number else bool(first))
             if came and not any(prompt in text for text in received):
                 what = "the prompt" if number == 0 else "the reply"
                 got = _quoted(received[-1])

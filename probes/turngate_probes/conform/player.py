@@ -8,6 +8,7 @@ import io
 import os
 import stat
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -152,20 +153,21 @@ def _play(folder: Path, argv: tuple[str, ...]) -> int:
     call = _Call(plan, contract, record, started.kind)
     if started.kind == "turn":
         unread = any(play.exits_unread for play in plan.plays)
-        call.faults = _part(plan, contract, started, "" if unread else call.prompt(started))
+        call.turn = _turn_in(plan, contract, started, "" if unread else call.prompt(started))
+        call.faults = for_turn(plan.plays, call.turn)
     elif started.kind == "process":
         call.faults = _at_start(plan)
     return call.played(named(contract, argv, newest))
 
 
-def _part(plan: ConformPlan, contract: EngineContract, started: Started, prompt: str) -> Faults:
-    """Return what to play in this turn; a lost session has had one. The last turn's faults hold for every attempt."""
+def _turn_in(plan: ConformPlan, contract: EngineContract, started: Started, prompt: str) -> int:
+    """Return the number of the turn; a lost session has had one. Every attempt of the last turn is that turn."""
     user_texts = []
     if started.resumed is not None:
         session = store(contract, os.environ, started.cwd).find(started.resumed)
         messages = session.messages if session else ({"role": "user", "content": ""},)
         user_texts = [str(message["content"]) for message in messages if message["role"] == "user"]
-    return for_turn(plan.plays, min(scenario_model.reached(plan.conversations, [*user_texts, prompt]), plan.turns))
+    return min(scenario_model.reached(plan.conversations, [*user_texts, prompt]), plan.turns)
 
 
 def _at_start(plan: ConformPlan) -> Faults:
@@ -192,7 +194,7 @@ class _Call(SimulatedProcess):
 
     def __init__(self, plan: ConformPlan, contract: EngineContract, record: CallRecord, kind: Kind) -> None:
         super().__init__(contract, kind, NONE, collects=True)
-        self.plan, self.record = plan, record
+        self.plan, self.record, self.turn = plan, record, 1
         self.printed = {"stdout": bytearray(), "stderr": bytearray()}
         self.received: RecordedStdin | None = None
 
@@ -240,6 +242,8 @@ class _Call(SimulatedProcess):
         """Record the directory of the session."""
         if self.kind == "process":
             self.record.worked_in(cwd)
+            if self.faults.together:
+                self._await_others()
 
     def signalled(self, name: str) -> None:
         """Record a signal."""
@@ -254,10 +258,10 @@ class _Call(SimulatedProcess):
         super().perform(handle)
 
     def _await_others(self) -> None:
-        """Wait until every conversation of the scenario has come as far as this one."""
+        """Wait until every conversation of the scenario has come to this turn; a process may have several."""
         deadline = time.monotonic() + TOGETHER
-        (self.record.folder / "waiting").touch()
-        waiting = f"{CALLS}/*/waiting"
+        (self.record.folder / f"waiting-{self.turn}-{threading.get_ident()}").touch()
+        waiting = f"{CALLS}/*/waiting-{self.turn}-*"
         while time.monotonic() < deadline:
             if len(list(Path(self.plan.folder).glob(waiting))) >= len(self.plan.conversations):
                 return
@@ -267,8 +271,8 @@ class _Call(SimulatedProcess):
         """Return what a process for several turns plays in a turn, which its prompt tells better than its number."""
         if self.kind == "process" and turn:
             prompts = [text for talk in self.plan.conversations for text in enumerate(talk.prompts, 1)]
-            number = next((number for number, text in reversed(prompts) if text in prompt), min(turn, self.plan.turns))
-            self.faults = for_turn(self.plan.plays, number)
+            self.turn = next((nr for nr, text in reversed(prompts) if text in prompt), min(turn, self.plan.turns))
+            self.faults = for_turn(self.plan.plays, self.turn)
         return self.faults
 
     def _answer(self, request: ModelRequest) -> Answer:

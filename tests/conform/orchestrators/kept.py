@@ -3,7 +3,8 @@
 Without a mistake it conforms, also if it `starts-elsewhere`. A mistake is one that clients of these protocols make: to
 ignore session ids, to accept a turn without text, to take the end of the output for the end of a turn, to decode each
 piece of the output alone, to name another directory, when it opens a session or (`turns-elsewhere`) in a turn, to let
-the engine act by what it sends (`lets-act`), or by a file of the user that nothing it sends outranks.
+the engine act by what it sends (`lets-act`), or by a file of the user that nothing it sends outranks, or to change what
+the user says (`strips`). One with `two-turns` conforms, too, as far as it goes.
 """
 
 import json
@@ -153,10 +154,12 @@ def main() -> int:
         signal.setitimer(signal.ITIMER_REAL, float(env["TURNGATE_DEADLINE_SEC"]))
         talk = {"acp": acp, "app_server": app_server}[PROTOCOL](agent)
         next(talk)
-        for name in ("TURNGATE_PROMPT_FILE", "TURNGATE_REPLY_FILE", "TURNGATE_REPLY_2_FILE"):
+        names = ("TURNGATE_PROMPT_FILE", "TURNGATE_REPLY_FILE", "TURNGATE_REPLY_2_FILE")
+        for name in names[:2] if MISTAKE == "two-turns" else names:
             if name in env:
                 signal.setitimer(signal.ITIMER_REAL, float(env["TURNGATE_DEADLINE_SEC"]))
-                answer = talk.send(Path(env[name]).read_text("utf-8"))
+                text = Path(env[name]).read_text("utf-8")
+                answer = talk.send(text.lstrip("-") if MISTAKE == "strips" else text)
     except (TurnError, BrokenPipeError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

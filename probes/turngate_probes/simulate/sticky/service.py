@@ -4,8 +4,12 @@ The wire turns each request into a message with an `id`, a `method` and `params`
 and a `result` or an `error`, or with an `event`.
 """
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from copy import copy
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any, Never
 
 from msgspec.structs import replace
@@ -18,10 +22,13 @@ from turngate_probes.simulate.backend import Called, Failed
 from turngate_probes.simulate.printing import Slots, fill, fill_all
 from turngate_probes.simulate.sticky.engine import StickyEngine, dict_at, text_of
 from turngate_probes.simulate.sticky.message_queue import Message
+from turngate_probes.simulate.sticky.sticky_client import Client
 from turngate_probes.simulate.sticky.tool_calls import slots_of
 from turngate_probes.simulate.sticky.wires import over_http, with_headers
 from turngate_probes.simulate.store import SimulatedSession, store
 
+# requests about the turn of a session, which wait for it; the others are answered at once
+_OF_TURNS = ("prompts", "starts", "decides", "cancels", "drops")
 _PATH_SLOT = re.compile(r"\\\{(\w+)\\\}")
 
 
@@ -33,8 +40,28 @@ class Refused(Exception):  # noqa: N818 - an answer to the client
         self.error: Message = {"code": failure.status, "message": fill_all(failure.answer, slots)}
 
 
+class _Lane:
+    """The requests about the turns of one session, which a thread runs."""
+
+    def __init__(self) -> None:
+        self._lines, self.over, self.thread = SimpleQueue[bytes](), False, Thread()
+
+    def readline(self) -> bytes:
+        """Return the next request; empty at the end."""
+        line = self._lines.get()
+        self.over = not line
+        return line
+
+    def put(self, line: bytes) -> None:
+        """Add a request, or the end."""
+        self._lines.put(line)
+
+
 class SimulatedService(StickyEngine):
-    """A service, which runs one turn at a time; other requests wait until that has ended."""
+    """A service. It runs one turn of a session at a time, and those of several sessions at once.
+
+    Each session with a turn has a thread, and a copy of the service in it.
+    """
 
     def __init__(self, *engine: Any) -> None:
         contract, simulation, world, start = engine
@@ -45,6 +72,10 @@ class SimulatedService(StickyEngine):
         wired = over_http(world, described, start.options) if described.wire == "http" else with_headers(world)
         super().__init__(contract, simulation, wired, start)
         self._sessions: dict[str, SimulatedSession] = {}
+        self._lanes: dict[str, _Lane] | None = {}  # None in a copy
+        self._requested: dict[object, str] = {}  # the session of each request for permission
+        self._busy: dict[str, Any] = {}
+        self._ended = SimpleQueue[BaseException]()
         self._ids: dict[str, Any] = {}
         self._about: dict[str, Any] = {}
         self._agent = simulation.sticky.starts_in or ""
@@ -56,8 +87,58 @@ class SimulatedService(StickyEngine):
         usual = interactive.mode if interactive else None
         return self._agent if self._agent in self.simulation.sticky.denies else usual
 
+    def serve(self) -> Never:
+        """Answer requests until the process ends, which raises SystemExit."""
+        self._in_thread(self._answer_all, lambda: True)
+        raise self._ended.get()
+
+    def _in_thread(self, function: Callable[[], Never], counts: Callable[[], bool]) -> Thread:
+        """Run a function that ends with an exception, with which the process then ends if that counts."""
+
+        def run() -> None:
+            try:
+                function()
+            except BaseException as error:  # noqa: BLE001 - raised again by the main thread
+                if counts():
+                    self._ended.put(error)
+
+        thread = Thread(target=run, daemon=True)
+        thread.start()
+        return thread
+
+    def _answer_all(self) -> Never:
+        """Answer requests; at their end, the turns come to theirs."""
+        try:
+            super().serve()
+        except SystemExit:
+            lanes = list((self._lanes or {}).values())
+            for lane in lanes:
+                lane.put(b"")
+            for lane in lanes:
+                lane.thread.join()
+            raise
+
+    def _lane_of(self, message: Message) -> _Lane | None:
+        """Return where a request about a turn is answered, which begins with the first turn of its session."""
+        found = self._found(message)
+        if found is None or self._lanes is None or found[0].does not in _OF_TURNS:
+            return None
+        entry, values = found
+        handle = str(values.get("handle") or self._requested.get(values.get("request"), ""))
+        if handle and handle not in self._lanes and entry.does in ("prompts", "starts"):
+            lane, turns = _Lane(), copy(self)
+            turns._lanes = None  # noqa: SLF001 - its own
+            turns.world = replace(self.world, stdin=lane, on_signal=lambda _: None)
+            turns.client = Client(turns.world, turns)
+            lane.thread = self._in_thread(super(SimulatedService, turns).serve, lambda: not lane.over)
+            self._lanes[handle] = lane
+        return self._lanes.get(handle)
+
     def hear(self, message: Message) -> None:
         """Answer a request."""
+        if lane := self._lane_of(message):
+            lane.put(json.dumps(message).encode() + b"\n")
+            return
         try:
             self._handle(*self._known(message), message)
         except Refused as refused:
@@ -81,6 +162,7 @@ class SimulatedService(StickyEngine):
     def permission_request(self, kind: str, call: Called, once: OneTime) -> tuple[object, Message]:  # noqa: ARG002
         """Return the event that asks, and a new id."""
         self._about["request"] = number = str(fill(self.records.ids.get("request", "{uuid}"), {}))
+        self._requested[number] = self.session.handle
         return number, self._event(self.records.asked)
 
     def unknown_request(self) -> tuple[object, Message]:
@@ -166,6 +248,7 @@ class SimulatedService(StickyEngine):
         """Run a turn, and answer the request at its start or its end."""
         self._about = {"prompt": prompt}
         self._ids = self._new_ids()
+        self._busy[self.session.handle] = self.records.busy
         self.begin(prompt)
         if entry.does == "starts":
             self._reply(entry, message)
@@ -178,6 +261,7 @@ class SimulatedService(StickyEngine):
         else:
             self._about["text"] = end or ""
             self._tell(self.records.answered if good else self.records.cancelled)
+        self._busy.pop(self.session.handle, None)
         self._tell(self.records.ended)
         if entry.does == "prompts":
             usual = None if good else self.records.unanswered
@@ -211,6 +295,7 @@ class SimulatedService(StickyEngine):
             "status": 1,
             "prompt": "",
             "agent": self._agent,
+            "busy": dict(self._busy),
             **self._ids,
             **self._about,
         }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count, pairwise
 from queue import Empty, SimpleQueue
-from threading import Lock, Thread
+from threading import Lock, Thread, local
 from typing import Any, BinaryIO
 
 from msgspec.structs import replace
@@ -43,13 +43,17 @@ class _HeaderLines:
 
 
 def _by_message(world: EngineContext, put: Callable[[Message], None]) -> Callable[[Stream, bytes], None]:
-    """Return a function that writes to stderr, and passes on each message for stdout when its line is complete."""
-    rest = bytearray()
+    """Return a function that writes to stderr, and passes on each message for stdout when its line is complete.
+
+    Threads may write at once, each its own lines.
+    """
+    rests = local()
 
     def write(stream: Stream, data: bytes) -> None:
         if stream == "stderr":
             world.write(stream, data)
             return
+        rest = rests.__dict__.setdefault("rest", bytearray())
         rest.extend(data)
         while (end := rest.find(b"\n")) >= 0:
             with suppress(ValueError):  # noise

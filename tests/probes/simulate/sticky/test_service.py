@@ -38,6 +38,26 @@ def test_turns_over_http(tmp_path: Path) -> None:
         assert served.ask("GET", path)[0] == 404
 
 
+def test_sessions_have_their_turns_at_once(tmp_path: Path) -> None:
+    """Both ask before one is answered, and each goes on with its own answer; both are listed as busy until then."""
+    with started("opencode", tmp_path, "serve") as process:
+        served = Served(process)
+        events = served.events()
+        assert next(events)["type"] == "server.connected"
+        sessions = [served.ask("POST", "/session", {})[1]["id"] for _ in range(2)]
+        for session in sessions:
+            served.ask("POST", f"/session/{session}/message", parts("first"))
+            assert served.ask("POST", f"/session/{session}/prompt_async", parts("red"))[0] == 204
+        waiting = (event["properties"] for event in events if event["type"] == "permission.asked")
+        asked = {about["sessionID"]: about["id"] for _, about in zip(sessions, waiting, strict=False)}
+        assert served.ask("GET", "/session/status")[1] == {session: {"type": "busy"} for session in sessions}
+        for session, decision in zip(reversed(sessions), ("once", "reject"), strict=True):
+            assert served.ask("POST", f"/permission/{asked[session]}/reply", {"reply": decision}) == (200, True)
+            ended = next(event for event in events if event["type"] == "session.idle")
+            assert ended["properties"]["sessionID"] == session
+        assert served.ask("GET", "/session/status") == (200, {})
+
+
 @pytest.mark.parametrize("fault", ["crash", "omits-end"])
 def test_a_turn_over_http_that_never_ends(fault: str, tmp_path: Path) -> None:
     """The connection closes without a response."""
