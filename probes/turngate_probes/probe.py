@@ -91,7 +91,8 @@ class Probe:
             return ReleaseProbe(self, target, self._key(target)).run()
 
         def say(text: str) -> None:
-            self.journal.add(events.InstallProgress(release=str(target), text=text))
+            step = text.removeprefix(f"{target.engine} {target.version}: ")
+            self.journal.add(events.InstallProgress(release=str(target), text=step))
 
         with ExitStack() as holding:
             try:

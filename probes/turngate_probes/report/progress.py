@@ -108,6 +108,8 @@ class ProgressRow(Struct):
 
     def counted(self) -> str:
         """Render as one of many parts of a line."""
+        if not self.planned:
+            return f"{self.release}: {self.state}"
         failed = f", {len(self.failing)} failed" if self.failing else ""
         return f"{self.release}: {self.turns} of {self.planned} turns{failed}"
 
@@ -210,12 +212,14 @@ class ProgressLines:
 
     def __init__(self, console: Console, clock: Clock) -> None:
         self._console, self._clock, self._last = console, clock, clock()
-        self._progress = Progress(clock)
+        self._progress, self._installing = Progress(clock), set[str]()
 
     def follow(self, event: Event) -> None:
         """Handle an event, and print a line if it is due."""
-        row = self._progress.rows.get(event.release) if isinstance(event, InstallProgress) else None
-        begins = row is not None and row.state == "waiting"
+        begins = False
+        if isinstance(event, InstallProgress):
+            begins = event.release not in self._installing
+            self._installing.add(event.release)
         self._progress.follow(event)
         line, now = _line(event, begins=begins), self._clock()
         if line is None and now - self._last >= HEARTBEAT:

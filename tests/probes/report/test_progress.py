@@ -50,9 +50,9 @@ def test_a_pipe_gets_a_line_for_what_matters_alone() -> None:
     """A pipe gets lines for plans, installation, failures and ends; what passes or needs what fails prints nothing."""
     lines = piped(
         j.started(),
-        j.planned(),
         InstallProgress(RELEASE, text="fetching"),
         InstallProgress(RELEASE, text="unpacking"),
+        j.planned(),
         j.turn(),
         j.clause("stream.framing"),
         j.clause("handle.present", "fail", detail="no id"),
@@ -63,8 +63,8 @@ def test_a_pipe_gets_a_line_for_what_matters_alone() -> None:
         j.ended(),
     )
     assert lines == [
-        f"{RELEASE}: 3 turns planned (/usr/bin/codex)",
         f"{RELEASE}: fetching",
+        f"{RELEASE}: 3 turns planned (/usr/bin/codex)",
         f"{RELEASE}: fail handle.present: no id",
         f"{RELEASE}: broken after 3 turns in 10.0 s",
         "codex@1: could not be tested: npm is absent",
@@ -199,6 +199,9 @@ def test_the_heartbeat_of_a_matrix_counts_half_probed_releases() -> None:
     turns = [j.turn("codex@1", step=str(number)) for number in range(2)]
     lines = piped(of_matrix(2), j.planned("codex@1", turns=4), *turns, between=HEARTBEAT * 4)
     assert lines[-1].startswith("0 of 2 releases done, 1 running, 1 left, no estimate yet; codex@1: 2 of 4 turns")
+    installing = InstallProgress("codex@2", text="fetching")
+    lines = piped(of_matrix(2), installing, j.planned("codex@1", turns=4), j.turn("codex@1"), between=HEARTBEAT * 4)
+    assert lines[-1].endswith("; codex@2: installing; codex@1: 1 of 4 turns")
     assert "no estimate yet" in drawn(Clock(), of_matrix(2))
 
 

@@ -24,9 +24,7 @@ VARYING = (
     (re.compile(r"\(\d+ of \d+ parts done.*?\)"), "(<progress>)"),
     (re.compile(r" {2,}"), "  "),
 )
-PROGRESS = re.compile(
-    r"(?:.*; )?\S+: \d+ of \d+ turns|\d+ of \d+ (?:parts|releases) done|\S+: \S+: installing from|\S+: installing from"
-)
+PROGRESS = re.compile(r"(?:.*; )?\S+: \d+ of \d+ turns|\d+ of \d+ (?:parts|releases) done|\S+: installing from")
 
 
 def unvarying(output: str) -> list[str]:
