@@ -156,16 +156,17 @@ def conform(options: ConformOptions) -> int:
             else []
         )
         contracts = tuple(one.contract for one in releases) or tuple(map(_contract, options.engines or ("codex",)))
-        progress = ConformProgress(options.output, len(contracts) * len(options.chosen or scenarios()))
         if options.observe:
             report = observed(
                 options.command, contracts, root, interrupt, interactive=options.interactive, strict=options.strict
             )
+            progress = ConformProgress(options.output, len(report.results))
             for row in report.results:
                 progress(row)
         else:
             expected = expected_breaches(options.baseline) if options.baseline else ()
             played = options.chosen or tuple(scenarios().values())
+            progress = ConformProgress(options.output, len(contracts) * len(played))
             executables = {one.engine: one.executable for one in releases if one.executable}
             progress.begin(len(played), [f"{one.engine} {one.version}" for one in contracts], options.jobs)
             session = ConformSession(

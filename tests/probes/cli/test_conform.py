@@ -21,6 +21,13 @@ def test_a_driver_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert len(list((kept / "codex-0.169.0/two-turns/1/calls").iterdir())) == 2
 
 
+def test_an_observed_command_is_the_only_one(capfd: pytest.CaptureFixture[str]) -> None:
+    """Its line counts one run, not the scenarios."""
+    cli.run(["conform", "--observe", "--", "true"])
+    shown = capfd.readouterr()
+    assert "[1/1]" in shown.out + shown.err
+
+
 @each(
     "arguments, said",
     [
