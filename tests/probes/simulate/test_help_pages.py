@@ -66,12 +66,16 @@ def test_options_with_their_effect_or_without_any_are_played(engine: str, releas
         ("codex", "0.169.0", (*CODEX, "hello"), None),
         ("codex", "0.169.0", ("app-server",), None),
         ("opencode", "1.18.33", ("serve",), None),
+        ("kilo", "7.7.7", ("serve", "--port", "0"), "serve"),
+        ("kilo", "7.7.7", ("run", "serve"), None),
+        ("copilot", "1.0.102", ("mcp", "list"), "mcp"),
+        ("copilot", "1.0.102", ("-p", "help"), None),
     ],
 )
 def test_the_commands_of_a_release_are_not_simulated(
     engine: str, release: str, argv: tuple[str, ...], words: str | None
 ) -> None:
-    """Those that its history lists, unless they run turns; what the release has no more is refused."""
+    """Those that are listed of it, unless they run turns; what the release has no more is refused."""
     asked = query(load_contract(engine, release), argv)
     assert (asked and (asked.words, asked.answer)) == (words and (words, None))
 
