@@ -48,7 +48,7 @@ def simulation(contract: EngineContract) -> Simulation:
     described = _PROVIDED.get((contract.engine, contract.version)) or simulation_of(contract.engine, contract.version)
     if described is None:
         hint = f"describe it in simulations/{contract.engine}.yaml"
-        raise NotFoundError(f"there is no simulation of {contract.engine} {contract.version}", hint)
+        raise NotFoundError(f"there is no simulation of {contract.engine} {contract.version or ''}".rstrip(), hint)
     return described.in_output(contract.launch.output)
 
 

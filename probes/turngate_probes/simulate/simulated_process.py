@@ -25,6 +25,7 @@ from turngate.contract.engine_contract import Deviation
 from turngate.contract.home_and_workspace import ToolUse
 from turngate.contract.launch import Stream
 from turngate.contract.simulation import SIGNALS
+from turngate.files import overlay, use_overlay
 from turngate_probes.simulate import engine
 from turngate_probes.simulate.arguments import in_chosen_output
 from turngate_probes.simulate.backend import Backend, EngineContext, Stopped, backend
@@ -48,8 +49,12 @@ Kind = Literal["query", "turn", "process", "refused", "unknown"]
 
 
 def main(*faulty: str) -> Never:
-    """Run the engine in the first argument, at the version in the second, with these faults, and exit."""
-    engine, version, *argv = sys.argv[1:]
+    """Run the engine in the first argument, at the version in the second, with these faults, and exit.
+
+    The third argument is the folder of the user's contracts, or empty.
+    """
+    engine, version, own, *argv = sys.argv[1:]
+    use_overlay(Path(own) if own else None)
     try:
         sys.exit(simulate(load_contract(engine, version or None), argv, parsed(faulty)))
     except TurngateError as wrong:
@@ -331,13 +336,18 @@ def _crash() -> Never:
 
 
 def install(contract: EngineContract, folder: Path, faulty: Sequence[str] = ()) -> Path:
-    """Write an executable, named like the engine's, that simulates the release; TurngateError if that fails."""
+    """Write an executable, named like the engine's, that simulates the release; TurngateError if that fails.
+
+    It keeps the user's contracts that are in force now.
+    """
     from turngate.process.executable import MARKER, is_simulated  # noqa: PLC0415 - not needed to be an engine
 
+    simulation(contract)
     path = folder / contract.executable
     # -P: a file in the engine's working directory must not replace one of turngate's modules
     code = f"from turngate_probes.simulate.simulated_process import main; main{tuple(faulty)!r}"
-    command = shlex.join([sys.executable, "-P", "-c", code, contract.engine, contract.version or ""])
+    own = str(overlay() or "")
+    command = shlex.join([sys.executable, "-P", "-c", code, contract.engine, contract.version or "", own])
     try:
         if path.exists() and not is_simulated(path):
             raise UsageError(f"{path} is another file", "choose another folder")

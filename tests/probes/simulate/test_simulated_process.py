@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.probes.simulate.played import at_known_release
 from tests.tables import each
 from turngate import cli
 from turngate.argv import build
-from turngate.errors import TurngateError, UsageError
+from turngate.errors import NotFoundError, TurngateError, UsageError
+from turngate.files import contract_files, use_overlay
 from turngate.model import Mode
 from turngate.process.executable import is_simulated
 from turngate.turn.read import read_turn
@@ -60,6 +62,22 @@ def test_a_folder_that_can_not_be_made_is_the_environments_fault(tmp_path: Path)
     for folder in (Path("/proc/x"), tmp_path / "file", tmp_path):
         with pytest.raises(TurngateError, match=r"(can't write .*codex|codex is another file)"):
             install(at_known_release("codex"), folder)
+
+
+def test_the_executable_keeps_the_contracts_of_its_user(tmp_path: Path) -> None:
+    """It needs no option in another folder; an engine that nobody simulates isn't installed."""
+    own = tmp_path / "my"
+    (own / "simulations").mkdir(parents=True)
+    bundled = (contract_files()["pi"].parents[1] / "simulations/pi.yaml").read_text("utf-8")
+    (own / "simulations/pi.yaml").write_text(bundled.replace('\nversion: "', '\nversion: "own '), "utf-8")
+    try:
+        assert cli.run(["--contracts", str(own), "simulate", "pi@1.3.0", "--install", str(tmp_path / "bin")]) == 0
+    finally:
+        use_overlay(None)
+    ran = subprocess.run([tmp_path / "bin/pi", "--version"], cwd=tmp_path, capture_output=True, check=True)
+    assert b"own 1.3.0" in ran.stdout + ran.stderr
+    with pytest.raises(NotFoundError, match=r"no simulation of acme"):
+        install(replace(at_known_release("codex"), engine="acme"), tmp_path)
 
 
 @pytest.mark.parametrize("target", ["codex@9z", "codex@banana"])
@@ -112,7 +130,7 @@ def test_another_program_is_not_overwritten(tmp_path: Path) -> None:
 def test_starting_up_imports_little() -> None:
     """Printing the version imports no module that would slow down the start."""
     code = (
-        "import sys; sys.argv[1:] = ['codex', '0.169.0', '--version']\n"
+        "import sys; sys.argv[1:] = ['codex', '0.169.0', '', '--version']\n"
         "from turngate_probes.simulate.simulated_process import main\n"
         "try: main()\n"
         "finally: print(*sys.modules, file=sys.stderr)"
@@ -125,7 +143,7 @@ def test_starting_up_imports_little() -> None:
 def test_a_release_beyond_the_contract_is_refused() -> None:
     """An unknown engine is a usage error without a traceback."""
     code = "from turngate_probes.simulate.simulated_process import main; main()"
-    ran = subprocess.run([sys.executable, "-c", code, "nosuch", "1"], capture_output=True, text=True, check=False)
+    ran = subprocess.run([sys.executable, "-c", code, "nosuch", "1", ""], capture_output=True, text=True, check=False)
     assert ran.returncode == 2
     assert "no contract for engine 'nosuch'" in ran.stderr
     assert "Traceback" not in ran.stderr
