@@ -136,6 +136,8 @@ class Progress:
                 self._planned, self._kept, self._unit = event.releases, event.kept, event.unit
                 self._at_most, self._last_turns = "at most " if event.at_most else "", event.last_turns
             case ReleasePlanned():
+                if self._unit == "parts" and not any(row.planned for row in self.rows.values()):
+                    self._begun = now  # a gate installs its releases at once, unlike a matrix
                 row = self.rows.get(event.release)  # exists already if it was installed
                 begun, state = (row.begun, "running") if row else (now, "waiting")
                 waits = f"waits {event.waits}" if event.waits else ""

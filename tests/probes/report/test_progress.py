@@ -251,6 +251,20 @@ def test_the_estimate_is_no_more_than_what_is_left_can_take() -> None:
     )
 
 
+def test_the_installation_for_a_gate_does_not_count_in_its_estimate() -> None:
+    """It can take longer than all turns, and comes once."""
+    clock = Clock()
+    progress = Progress(clock)
+    progress.follow(MatrixPlanned(releases=2, kept=0, unit="parts"))
+    progress.follow(InstallProgress("codex@1", text="fetching"))
+    clock.now += 100
+    progress.follow(j.planned("codex@1", turns=50))
+    for number in range(10):
+        clock.now += 1
+        progress.follow(j.turn("codex@1", step=str(number)))
+    assert progress.overall().endswith("about 90 s more")
+
+
 def test_turns_that_are_known_give_an_estimate_before_a_first_release_has_ended() -> None:
     """After a few turns a gate says how long it takes; its last part counts as the few turns that it has."""
     clock = Clock()
