@@ -25,17 +25,17 @@ Each transition is one transaction with all that belongs to it. What may be lost
   begins the next turn, or, if it gives or refuses a permission, continues the turn that asked. `turngate resume` claims
   the turn for itself, so that no server runs it too.
 - *Returned.* A reply counts as sent from the moment at which the turn's process starts. A note of the run says that
-  this moment has not come; it is removed in a transaction before it comes. If the turn ends while the note is there,
-  no process has the reply. One transaction then undoes the claim, so that the run is `queued` again, and returns the
-  reply: the run waits with the same question, which keeps the reply as unsent, and the idempotency key of the reply
-  is free again. A restart of the server finds the note and does the same. Only a session that is gone fails the run,
-  which keeps the reply as unsent, too.
+  this moment has not come; it is removed in a transaction before it comes, and written again if no process could be
+  started. If the turn ends with the note, no process has the reply. One transaction then undoes the claim, so that the
+  run is `queued` again, and returns the reply: the run waits with the same question, which keeps the reply as unsent,
+  and the idempotency key of the reply is free again. A restart of the server finds the note and does the same. Only a
+  session that is gone fails the run, which keeps the reply as unsent, too.
 - *Continued.* A run that has ended and whose session can be resumed goes to the end of the queue, with a message of its
   user. One transaction stores that as the answer to the question how to go on. The caller holds the lock of the handle,
   so that no terminal continues the session meanwhile.
-- *Canceled.* A run without a running turn is canceled at once. Otherwise only a mark is set, and the process is ended.
-  The transaction that ends the turn, whatever its result, finds the mark and cancels the run, but not before the
-  process is gone.
+- *Canceled.* A run without a running turn is canceled at once, and then the process that it may keep is ended.
+  Otherwise only a mark is set, and the process is ended. The transaction that ends the turn, whatever its result, finds
+  the mark and cancels the run, but not before the process is gone.
 
 If the store can't be written, the command of a caller is refused. What a turn or a process has caused is tried again
 until it is written, or until the server ends.
@@ -43,10 +43,9 @@ until it is written, or until the server ends.
 Recovery, when a server starts on what a dead one left: it ends every process that is noted, with all that carry its
 tag. A run that is `queued` just starts. One that was `running` fails, or is canceled if it bears the mark: its prompt
 may have reached the engine, and nothing is ever sent twice. If its note says that the reply was not sent, the reply is
-returned instead. A run that waits keeps waiting if its session can be resumed
-in a new process, and fails otherwise. The turn of a terminal is left alone as long as the terminal lives and holds the
-lock of the handle. When it doesn't, a server or the next `turngate resume` ends its processes and fails the run, or
-returns the reply.
+returned instead. A run that waits keeps waiting if its session can be resumed in a new process, and fails otherwise.
+The turn of a terminal is left alone as long as the terminal lives and holds the lock of the handle. When it doesn't, a
+server or the next `turngate resume` ends its processes and fails the run, or returns the reply.
 """
 
 from collections.abc import Mapping

@@ -98,7 +98,7 @@ class ReplyRequest(Struct, frozen=True):
 
 
 class ContinueRequest(Struct, frozen=True):
-    """What a failed run is told to go on with."""
+    """What a run that has ended is told to go on with."""
 
     message: str
     allow_file_marks: bool = False

@@ -1,4 +1,6 @@
-"""The commands of callers: create a run, reply to its question, cancel it. Each is one transaction.
+"""The commands of callers: create a run, reply to its question, continue it, cancel it.
+
+What a command changes is one transaction. Only then does the owner hear of it.
 
 Whether a run may be created, and a reply be taken, is decided before anything changes. A request for a run is checked
 in one pass, and becomes a launch. An engine may be replaced before a turn, so each turn places the options again, by
@@ -388,7 +390,7 @@ class Commands(Struct, frozen=True):
     def _resumed_engine(self, run_id: str) -> tuple[InstalledEngine | None, ObstacleError | None]:
         """Return the engine that a reply would resume, if there is one, or why it can't."""
         run = runs.find(self.store, run_id)
-        if run is None or run.state is not State.WAITING_USER or run.needs_process:
+        if run is None or run.state is not State.WAITING_USER or run.is_sticky:
             return None, None
         try:
             return self.admission.engine_to_resume(run), None

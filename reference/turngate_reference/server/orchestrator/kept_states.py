@@ -17,8 +17,9 @@ of these it was.
 
 - It is *lost* if it can't go on, by itself. The host then ends what is left of it.
 - It is *ended* by turngate: after its run, at a cancel, at a deadline, or with the server.
-- It is *gone* when no process is left. Only now its run may be told, since a reader who learns that a run has ended may
-  rely on that nothing works in its directory any more.
+- It is *gone* when no process is left. Only now its turn is told, since a reader who learns that a run has ended may
+  rely on that nothing works in its directory any more. A run that waits may end before, at its deadline or by a cancel:
+  its process does nothing meanwhile.
 - It is *settled* when its run has been told and its slot is free. Nobody knows it any more.
 
 *What its run hears.* Two may move the run of a process that waits: a reply, and the deadline or the loss. Both ask the

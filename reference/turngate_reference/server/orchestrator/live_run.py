@@ -107,7 +107,8 @@ class Action(Struct, frozen=True):
 class LiveRun:
     """A run, its turn, and the life of its kept process (None: it has none), whose deadline is `due`.
 
-    `written` is what became of the turn in the store. Times are those of the clock.
+    `written` is what became of the turn in the store. `began` is when a process last got a turn, or the run its slot;
+    `_since` is when the turn began to be prepared. Times are those of the clock.
     """
 
     turn_state: TurnState
@@ -234,6 +235,7 @@ class LiveRun:
                 self._do(self._end, lambda _: self.turn(TurnCause.UNWRITTEN))
             case turn_states.Effect.END_PROCESS, _:
                 self.tell(KeptCause.END)
+                self.tell(KeptCause.TURN_BEGUN)  # if it had not: the turn hears when the process is gone
             case turn_states.Effect.LEAVE, _:
                 waits = isinstance(event, Written) and event.state not in ENDED
                 if self.life is None:

@@ -30,17 +30,20 @@ def recover(store: Store, records: Records) -> None:
     """
     records.remove_unborn(runs.ids(store))
     settle_terminal_turns(store, records)
-    at_terminals = runs.at_terminals(store)
-    running = [run for run in runs.in_state(store, State.RUNNING) if run.run_id not in at_terminals]
+    running = [run for run in runs.in_state(store, State.RUNNING) if not (run.process and run.process.terminal)]
     lost = [(run.run_id, why) for run in runs.waiting(store) if (why := _lost(run)) is not None]
-    noted = {run_id: process for run_id, process in runs.processes(store).items() if run_id not in at_terminals}
+    noted = runs.processes(store)
+    for run_id in runs.at_terminals(store):  # asked last, since a terminal may begin a turn at any time
+        noted.pop(run_id, None)
     left = end_orphans(chain.from_iterable(map(noted_processes, noted.values())))
     if left:
         # any of the noted processes may be the parent, so the next server gets all notes
         log.error("could not stop these processes of an earlier server: %s", ", ".join(map(str, left)))
     else:
+        # not of a running turn: its note says whether the reply was sent, and goes when the turn is ended
+        sql = "UPDATE runs SET process_json = NULL WHERE run_id = ? AND state <> ?"
         with store.writing() as connection:
-            connection.executemany("UPDATE runs SET process_json = NULL WHERE run_id = ?", [*zip(noted)])
+            connection.executemany(sql, [(run_id, State.RUNNING) for run_id in noted])
     for run in running:
         _end(store, records, run, INTERRUPTED, run.process if left else None)
     for run_id, decision in lost:

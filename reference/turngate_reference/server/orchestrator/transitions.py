@@ -98,13 +98,14 @@ def claim_at_terminal(store: Store, run: Run, response: str, tag: str) -> Run | 
 
 
 def take_reply(connection: sqlite3.Connection, run: Run, response: str, *, permission: bool) -> None:
-    """Take the reply to the open question: a run without a process is queued, a sticky one continues in its process.
+    """Take the reply to the open question: a resumable run is queued, a sticky one continues in its process.
 
-    A reply that gives or refuses a permission belongs to the turn that asked; any other begins the next one.
+    A reply that gives or refuses a permission belongs to the turn that asked; any other begins the next one. If the
+    process is gone already, and the owner is about to fail the run for it, it fails that turn instead.
     """
     _close_question(connection, run, response)
     columns: dict[str, Any] = {"pending_interaction_id": None, "wait_deadline_at": None}
-    if not run.needs_process:
+    if not run.is_sticky:
         runs.transition(connection, run.run_id, run.state, Cause.REPLIED, **columns)
     elif permission:
         runs.transition(connection, run.run_id, run.state, Cause.PERMISSION_REPLIED, **columns)

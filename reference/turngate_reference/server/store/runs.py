@@ -114,7 +114,7 @@ class Summary(Struct, frozen=True):
 
     @property
     def is_sticky(self) -> bool:
-        """Whether its process stays alive while it waits."""
+        """Whether it waits with its process, in which alone its next turn can run."""
         return self.profile is not None and self.profile.kind == "sticky_process"
 
     @property
@@ -163,11 +163,6 @@ class Run(Summary, frozen=True, rename={"launch": "request"}):
     def artifacts(self) -> Path:
         """Where its results go: below the directory that the engine may write to."""
         return self.cwd / "artifacts" / self.handle
-
-    @property
-    def needs_process(self) -> bool:
-        """Whether its next turn can only run in the process that it has."""
-        return self.process is not None and not self.is_resumable
 
     @property
     def locations(self) -> dict[str, str | None]:

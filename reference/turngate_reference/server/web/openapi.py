@@ -168,7 +168,7 @@ def check(reference: str, value: Any) -> None:
     _refuse(_errors(_validator(reference), value, "$"), *removed)
 
 
-def _refuse(errors: list[tuple[str, str]], hint: str = "see the schemas in GET /json") -> None:
+def _refuse(errors: list[tuple[str, str]], hint: str = "see the schemas in GET /openapi.json") -> None:
     if errors:
         place, message = errors[0]
         reported = [{"path": path, "message": message} for path, message in errors[:MAX_ERRORS]]

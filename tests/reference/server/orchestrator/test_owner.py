@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext, suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -30,7 +31,7 @@ from tests.reference.server.orchestrator.modelled_server import (
 )
 from tests.reference.server_env import ASK, final
 from turngate_reference.data_dir import HANDLE_LENGTH
-from turngate_reference.server.orchestrator import live_run, transitions
+from turngate_reference.server.orchestrator import live_run, recovery, transitions
 from turngate_reference.server.orchestrator.owner import RETRY_SECONDS
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs
@@ -328,6 +329,53 @@ def test_a_cancel_ends_no_later_turn(story: Story) -> None:
     story.world.owner.stop(story.run(first.run_id))
     story.world.owner.drain()
     assert not story.world.is_playing(first.handle)
+
+
+def test_a_reply_may_be_first_although_the_process_is_gone(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It died after its answer, and the run waits for a moment; a reply in this moment begins a turn, which fails."""
+    run, end_turn = story.begin(), transitions.end_turn
+
+    def replied_at_once(*given: Any, **named: Any) -> Any:
+        written = end_turn(*given, **named)
+        if written and written.state is State.WAITING_USER:
+            story.reply(run)
+        return written
+
+    monkeypatch.setattr(transitions, "end_turn", replied_at_once)
+    story.host.tell(run.run_id, TurnEnded(ASK, None, "t", declined=False))
+    story.host.tell(run.run_id, Lost("it has exited"))
+    story.host.gone(run.run_id)
+    story.world.settle()
+    assert (story.code(run), story.run(run.run_id).turn_index) == ("INTERACTION_PROCESS_LOST", 2)
+    assert story.world.owner.held == 0
+
+
+def test_a_canceled_turn_that_could_not_begin_ends(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process may be ending already; the run is canceled once that is gone, and the slot is free."""
+    run = story.asks()
+    story.host.quick = False
+    monkeypatch.setattr(runs, "last_answer", lambda *_: 1 / 0)
+    story.reply(run)
+    story.world.commands.cancel(run.run_id)
+    story.world.settle()
+    assert story.code(run) == "running"
+    story.host.gone(run.run_id)
+    story.world.settle()
+    assert (story.code(run), story.world.owner.held) == ("canceled", 0)
+
+
+def test_a_kill_during_recovery_loses_no_reply(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The note that no process has the reply stays until the turn is ended, so the next server returns it."""
+    run = story.asks("resumable")
+    story.reply(run)
+    story.world.owner.drain()
+    with monkeypatch.context() as patch:
+        patch.setattr(recovery, "with_session", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            recovery.recover(story.store, story.world.records)
+    recovery.recover(story.store, story.world.records)
+    assert story.code(run) == "waiting_user"
+    assert runs.unsent_reply(story.store, run.run_id)
 
 
 def test_what_nobody_foresaw_does_not_end_the_queue(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
