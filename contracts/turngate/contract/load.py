@@ -4,6 +4,7 @@ Errors of JSON Schema are explained in plain words. This is the only module that
 are slow to import, so only what needs them imports them.
 """
 
+import errno
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
@@ -294,10 +295,15 @@ def read(file: Path, name: str = "", *, ours: bool = False) -> Document:
 
 
 def text_of(file: Path, name: str = "") -> str:
-    """Return the text of a contract file, called `name` in errors; ContractError if it can't be read or is too long."""
+    """Return the text of a contract file, called `name` in errors.
+
+    ContractError: It can't be read or is too long. OSError: There are too many open files.
+    """
     try:
         data = read_regular(file, MOST_BYTES + 1)
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):  # which says nothing of this one
+            raise
         hint = "a contract is a file that you can read"
         raise ContractError(f"can't be read: {error.strerror}", name or str(file), hint=hint) from error
     text = data.decode("utf-8", "surrogateescape")

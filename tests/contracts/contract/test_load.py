@@ -1,3 +1,4 @@
+import errno
 import os
 import re
 from pathlib import Path
@@ -32,6 +33,17 @@ def test_what_is_no_file_is_a_contract_error(tmp_path: Path, kind: str) -> None:
         file.symlink_to("/dev/zero")
     with pytest.raises(ContractError, match=r"acme\.yaml: can't be read: "):
         load.read(file)
+
+
+def test_too_many_open_files_are_no_fault_of_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine can't read any file, which the caller of a server may try again."""
+
+    def none_free(*_: object) -> bytes:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(load, "read_regular", none_free)
+    with pytest.raises(OSError, match="Too many open files"):
+        load.read(tmp_path / "acme.yaml")
 
 
 @pytest.mark.parametrize("ours", [True, False])
