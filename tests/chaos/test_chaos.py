@@ -82,7 +82,7 @@ def waits_when_killed(planned: Round) -> bool:
     [
         ("twice", "nothing is executed twice", has_repeated_reply),
         ("no-idempotency", "the same reply with its key gets the same answer", has_repeated_reply),
-        ("no-recovery", "an ended run has no process", waits_when_killed),
+        ("no-recovery", "a run ends as it must", waits_when_killed),
     ],
 )
 def test_a_broken_promise_is_noticed(sabotage: str, broken: str, wanted: Callable[[Round], bool]) -> None:
