@@ -70,7 +70,7 @@ ABSENT_TOOL = "no_such_tool"  # its call only makes the engine send another requ
 HELPER_SECONDS = 3.0  # unless the turn ends before
 MEETING = 60.0  # seconds that a request waits at most for those of the turns beside it
 HELD = "held"  # a file of the workspace, whose reader waits
-TOOL_PATIENCE = 45.0  # seconds after the first request, for a turn in which the model asks for a tool
+TOOL_PATIENCE = 45.0  # seconds after the last call, for a turn in which the model asks for a tool
 _BUSY_AFTER = 2**12  # bytes that a slow caller reads
 _BUSY = 3.0  # seconds for which it then reads no more; an engine that waits for it at its exit may do so for two
 
@@ -81,9 +81,10 @@ Moment = Literal["request", "call", "end"]
 class TurnInterruption:
     """Starts a clock at a turn's first request for an answer to its prompt, and signals the engine as a terminal does.
 
-    `give_up` is called after `patience` seconds, unless the turn is over by then. With `startup`, the seconds that the
-    engine may take to its first request, it is also called if that time and then `patience` pass without a request.
-    Requests after the context are ignored. Safe for threads.
+    A request that the model answers with a call starts it anew: a turn with many calls takes its time. `give_up` is
+    called after `patience` seconds, unless the turn is over by then. With `startup`, the seconds that the engine may
+    take to its first request, it is also called if that time and then `patience` pass without a request. Requests after
+    the context are ignored. Safe for threads.
     """
 
     def __init__(
@@ -107,12 +108,12 @@ class TurnInterruption:
         self._started.set()
         self._await_request()
 
-    def requested(self, *, with_prompt: bool = True) -> None:
+    def requested(self, *, with_prompt: bool = True, is_call: bool = False) -> None:
         """Act at the first request for an answer to the prompt; an engine may ask for a list of models long before."""
         if not with_prompt:
             return
         with self._lock:
-            if self._patience is not None and not self._requested:
+            if self._patience is not None and (is_call or not self._requested):
                 self._start_timer(self._patience, self._give_up)
             self._requested = True
         if not self._is_over.is_set():
@@ -671,7 +672,8 @@ class EngineDriver(Struct, frozen=True):
                 self.startups.called(mid_turn)
                 if ask.mostly_waits:
                     free_slot()
-                mid_turn.requested(with_prompt=ask.nonce in exchange.nonces and not exchange.is_for_json)
+                is_own = ask.nonce in exchange.nonces and not exchange.is_for_json
+                mid_turn.requested(with_prompt=is_own, is_call=exchange.is_call)
                 mid_turn.wait_until_over(ask.seconds_of_helper(exchange))
 
             sandbox.backend.on_exchange(self._own(ask, requested))

@@ -48,6 +48,16 @@ def test_it_gives_up_after_its_seconds() -> None:
     assert time.monotonic() - started >= 0.05
 
 
+def test_a_call_starts_the_clock_anew(timers: Timers) -> None:
+    """Each call gets the whole time, and what follows without one gets no more."""
+    with TurnInterruption(None, 45.0, lambda: None) as turn:
+        for is_call in (True, True, False):
+            turn.requested(is_call=is_call)
+        assert [timer.interval for timer in timers.started] == [45.0, 45.0]
+        assert timers.started[0].finished.is_set()
+        assert not timers.started[1].finished.is_set()
+
+
 def test_it_counts_from_the_first_beginning() -> None:
     """Further requests don't restart the clock, and it gives up only once."""
     called: list[int] = []
