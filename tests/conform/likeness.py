@@ -51,8 +51,8 @@ reason below.
 | engine | scenario | measured | alike | different |
 |---|---|---|---|---|"""
 DIFFERENCES = """
-| engine | orchestrator | what differs | simulated | real | why |
-|---|---|---|---|---|---|"""
+| engine | orchestrators | what differs | why |
+|---|---|---|---|"""
 _NAMES = {
     "ended": "its exit code",
     "printed": "what it prints",
@@ -132,17 +132,21 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Reason(Struct, frozen=True, forbid_unknown_fields=True):
-    """Why a difference is none of the simulation: of which engine and what it is, and of which drivers (none: all)."""
+    """Why a difference is none of the simulation: of which engine and what it is (empty: any), and of which drivers.
+
+    by_chance: It does not occur each time.
+    """
 
     engine: str
     what: str
     why: str
     real: str = ""
     drivers: tuple[str, ...] = ()
+    by_chance: bool = False
 
     def covers(self, row: Row, found: Found) -> bool:
         """Whether a difference is this one."""
-        same = (row.engine, found.what) == (self.engine, self.what) and self.real in found.real
+        same = row.engine == self.engine and self.what in ("", found.what) and self.real in found.real
         return same and (not self.drivers or found.driver in self.drivers)
 
 
@@ -172,17 +176,15 @@ def rendered(rows: Iterable[Row]) -> str:
         alike = len(row.drivers) - len(unlike)
         lines.append(f"| {row.engine} {row.release} | `{row.scenario}` | {row.day} | {alike} | {len(unlike)} |")
     lines.append(DIFFERENCES)
-    shown = dict.fromkeys(
-        f"| {row.engine} | `{found.driver}` | {_NAMES[found.what]} | {_cell(found.simulated)} | {_cell(found.real)} "
-        f"| {why(row, found) or 'not explained'} |"
-        for row in listed
-        for found in row.differences
-    )
-    return "\n".join((*lines, *shown)) + "\n"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|") or "-"
+    causes: dict[tuple[str, str], list[Found]] = {}
+    for row in listed:
+        for found in row.differences:
+            causes.setdefault((row.engine, why(row, found)), []).append(found)
+    for (engine, reason), explained in causes.items():
+        who = dict.fromkeys(f"`{found.driver}`" for found in explained)
+        what = dict.fromkeys(_NAMES[found.what] for found in explained)
+        lines.append(f"| {engine} | {', '.join(who)} | {', '.join(what)} | {reason or 'not explained'} |")
+    return "\n".join(lines) + "\n"
 
 
 def reasons() -> tuple[Reason, ...]:

@@ -40,6 +40,7 @@ def test_a_reason_covers_what_it_names() -> None:
         (Reason("codex", "records", "why", real="y", drivers=("a",)), True),
         (Reason("codex", "records", "why", real="z"), False),
         (Reason("codex", "records", "why", drivers=("b",)), False),
+        (Reason("codex", "", "why"), True),
         (Reason("claude", "records", "why"), False),
         (Reason("codex", "said", "why"), False),
     ):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from turngate import EngineContract
 from turngate_probes.conform.catalogue import Scenario
 from turngate_probes.conform.plan import ConformPlan
-from turngate_probes.conform.scenario_model import spoken
+from turngate_probes.conform.scenario_model import LOST, final, spoken
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.simulate.faults import Faults, changed, for_turn
 from turngate_probes.stub_model import Hang, Refuse, Reply, StubRule, Text
@@ -39,12 +39,16 @@ def _environment(box: Sandbox, contract: EngineContract) -> dict[str, str]:
 
 
 def rules(plan: ConformPlan, contract: EngineContract) -> Iterator[StubRule]:
-    """Return what the model says: the last turn first, since its requests contain those before it."""
+    """Return what the model says: the last turn first, since its requests contain those before it.
+
+    To any other conversation it says that it knows nothing of it, as the model of a simulated engine does.
+    """
     for turn in range(plan.turns, 0, -1):
         faults = for_turn(plan.plays, turn)
         for talk in plan.conversations:
             text = spoken(talk, turn, plan.turns, faults, contract.handle.nonexistent_id)
             yield StubRule(_reply(faults, text), contains=talk.prompts[0], also_contains=talk.prompts[turn - 1])
+    yield StubRule(Text(final(LOST)), offers_tools=True)
 
 
 def _reply(faults: Faults, text: str) -> Reply:

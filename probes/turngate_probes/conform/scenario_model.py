@@ -21,9 +21,9 @@ def answer(
         return failure
     user_texts = texts_of_user(request)
     if user_texts and user_texts[-1] == OWN_PROMPT:
-        return _final(OWN_PROMPT)
+        return final(OWN_PROMPT)
     owner = next((one for one in conversations if user_texts and one.prompts[0] in user_texts[0]), None)
-    return _final(LOST) if owner is None else spoken(owner, reached(conversations, user_texts), turns, faults, decoy)
+    return final(LOST) if owner is None else spoken(owner, reached(conversations, user_texts), turns, faults, decoy)
 
 
 def texts_of_user(request: ModelRequest) -> list[str]:
@@ -45,13 +45,14 @@ def reached(conversations: Sequence[Conversation], user_texts: Sequence[str]) ->
 def spoken(talk: Conversation, turn: int, turns: int, faults: Faults, decoy: str) -> str:
     """Return the text of one turn of a conversation: a question, or in its last turn the answer."""
     before = preamble(faults, decoy)
-    return _question(f"{before}{QUESTION}") if turn < turns else _final(before + talk.answer)
+    return _question(f"{before}{QUESTION}") if turn < turns else final(before + talk.answer)
+
+
+def final(text: str) -> str:
+    """Return the text of a final answer."""
+    return json.dumps({"outcome": "final", "final_data": {"answer": text}}, ensure_ascii=False)
 
 
 def _question(text: str) -> str:
     interaction = {"kind": "open_text", "prompt": text, "options": [], "required_fields": [], "context": {}}
     return json.dumps({"outcome": "ask_user", "interaction": interaction}, ensure_ascii=False)
-
-
-def _final(text: str) -> str:
-    return json.dumps({"outcome": "final", "final_data": {"answer": text}}, ensure_ascii=False)
