@@ -122,18 +122,18 @@ def test_the_keyboard_reaches_everything(opened: Opened) -> None:
     tab.press("Tab")
     assert tab.ask(FOCUS) == "codex 0.169.0: broken (clause set 2026-12)"
     tab.press("ArrowDown")
-    assert tab.ask(FOCUS) == "codex 0.169.0, version.readable: pass"
+    assert tab.ask(FOCUS) == "codex 0.169.0, help.surface: fail"
     tab.press("ArrowRight")
-    assert tab.ask(FOCUS) == "gemini 0.61.0, version.readable: pass"
+    assert tab.ask(FOCUS) == "gemini 0.61.0, help.surface: pass"
     tab.press("ArrowDown")
     tab.press("ArrowLeft")
-    assert tab.ask(FOCUS) == "codex 0.169.0, help.surface: fail"
+    assert tab.ask(FOCUS) == "codex 0.169.0, resume.accepted: fail"
     tab.press("Enter")
-    assert "--json is gone" in tab.ask(OPEN)
+    assert "the resume was refused" in tab.ask(OPEN)
     assert tab.ask("document.activeElement.matches('.detail:target')") is True
     tab.press("Escape")
     assert tab.ask(OPEN) is None
-    assert tab.ask(FOCUS) == "codex 0.169.0, help.surface: fail"
+    assert tab.ask(FOCUS) == "codex 0.169.0, resume.accepted: fail"
     # the matrix is one tab stop, so the next one comes after it
     tab.press("Tab")
     assert tab.ask("document.activeElement.closest('.matrix')") is None

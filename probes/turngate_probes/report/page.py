@@ -50,10 +50,10 @@ def page(view: View) -> str:
             few=len(view.columns) <= FEW,
             engines=[(name, list(group)) for name, group in groupby(view.columns, key=lambda column: column.engine)],
             problems=list(_problems(view)),
-            remark_signs=REMARK_SIGNS,
+            remark_sign=lambda remark: "not_run" if remark.judgement == "open" else REMARK_SIGNS[remark.level],
             most_problems=MOST_PROBLEMS,
             counts=[(mark, cells.count(mark.name)) for mark in view.marks],
-            noted=[row for family in view.families for row in family.rows if _is_noted(row, marks)],
+            noted=_noted(view.families, marks),
             left_out=_left_out(view.families, len(view.columns)),
         )
     )
@@ -113,9 +113,17 @@ def _left_out(families: tuple[RowFamily, ...], columns: int) -> set[tuple[int, i
     return left_out
 
 
-def _is_noted(row: Row, marks: Mapping[str, Mark]) -> bool:
-    """Whether any cell of a row is a problem or a caveat."""
-    return any(cell is not None and marks[cell.state].sign not in ("pass", "unsupported") for cell in row.cells)
+def _noted(families: tuple[RowFamily, ...], marks: Mapping[str, Mark]) -> list[Row]:
+    """Return the rows with a problem or a caveat; that of a release of which nothing was tested is its verdict's."""
+    rows = [row for family in families for row in family.rows]
+    signs = [[marks[cell.state].sign if cell else None for cell in row.cells] for row in rows]
+    untested = {at for at, column in enumerate(zip(*signs, strict=True)) if set(column) <= {"not_run", None}}
+    quiet = ("pass", "unsupported", None)
+    return [
+        row
+        for row, found in zip(rows, signs, strict=True)
+        if any(sign not in quiet for at, sign in enumerate(found) if at not in untested)
+    ]
 
 
 def _fails(cell: JudgedCase) -> bool:

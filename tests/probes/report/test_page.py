@@ -132,3 +132,13 @@ def test_a_caveat_is_shown_with_what_to_do() -> None:
     first = [text.index(part) for part in ('id="problems"', 'id="actions"', 'class="filters"')]
     assert first == sorted(first)
     assert text.count("What your orchestrator must do") == 1
+
+
+def test_problems_come_first() -> None:
+    """They are failures, caveats and stale ones; a release of which nothing was tested adds none, and is no failure."""
+    text = page(view(samples.mixed()))
+    first = text.partition("Problems and caveats")[2].partition("</tbody>")[0]
+    noted = set(re.findall(r'data-text="(\S+) ', first))
+    assert noted == {"help.surface", "resume.accepted", "resume.other-cwd", "prompt.large"}
+    remarks = text.partition('<ul class="problems">')[2].partition("</ul>")[0]
+    assert re.findall(r'<li class="(\w+)">', remarks) == ["not_run", "fail", "deviates", "stale"]

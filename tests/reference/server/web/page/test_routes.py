@@ -353,7 +353,7 @@ def test_what_a_run_changed_can_be_looked_at(env: ServerEnv, surfer: Surfer) -> 
     env.reply(run_id, question)
     env.wait(run_id, State.SUCCEEDED)
     listed = surfer.open(f"/runs/{run_id}").text.partition('class="files"')[2].partition("</ul>")[0]
-    assert words(listed).startswith("> added door.txt 4 Bytes")
+    assert words(listed).startswith("> added door.txt 4 bytes")
     assert "link" not in listed
     assert ".html" not in listed  # added and deleted again
     assert '<pre class="file" tabindex="0">red\n' in surfer.open(f"/runs/{run_id}/file?path=door.txt").text
