@@ -48,12 +48,12 @@ _TROUBLE = {
 Kind = Literal["query", "turn", "process", "refused", "unknown"]
 
 
-def main(*faulty: str) -> Never:
+def main(*faulty: str, own: str = "") -> Never:
     """Run the engine in the first argument, at the version in the second, with these faults, and exit.
 
-    The third argument is the folder of the user's contracts, or empty.
+    `own` is the folder of the user's contracts; empty: there is none.
     """
-    engine, version, own, *argv = sys.argv[1:]
+    engine, version, *argv = sys.argv[1:]
     use_overlay(Path(own) if own else None)
     try:
         sys.exit(simulate(load_contract(engine, version or None), argv, parsed(faulty)))
@@ -345,9 +345,9 @@ def install(contract: EngineContract, folder: Path, faulty: Sequence[str] = ()) 
     simulation(contract)
     path = folder / contract.executable
     # -P: a file in the engine's working directory must not replace one of turngate's modules
-    code = f"from turngate_probes.simulate.simulated_process import main; main{tuple(faulty)!r}"
-    own = str(overlay() or "")
-    command = shlex.join([sys.executable, "-P", "-c", code, contract.engine, contract.version or "", own])
+    run = f"main(*{tuple(faulty)!r}, own={str(overlay() or '')!r})"
+    code = f"from turngate_probes.simulate.simulated_process import main; {run}"
+    command = shlex.join([sys.executable, "-P", "-c", code, contract.engine, contract.version or ""])
     try:
         if path.exists() and not is_simulated(path):
             raise UsageError(f"{path} is another file", "choose another folder")

@@ -130,7 +130,7 @@ def test_another_program_is_not_overwritten(tmp_path: Path) -> None:
 def test_starting_up_imports_little() -> None:
     """Printing the version imports no module that would slow down the start."""
     code = (
-        "import sys; sys.argv[1:] = ['codex', '0.169.0', '', '--version']\n"
+        "import sys; sys.argv[1:] = ['codex', '0.169.0', '--version']\n"
         "from turngate_probes.simulate.simulated_process import main\n"
         "try: main()\n"
         "finally: print(*sys.modules, file=sys.stderr)"
@@ -143,7 +143,7 @@ def test_starting_up_imports_little() -> None:
 def test_a_release_beyond_the_contract_is_refused() -> None:
     """An unknown engine is a usage error without a traceback."""
     code = "from turngate_probes.simulate.simulated_process import main; main()"
-    ran = subprocess.run([sys.executable, "-c", code, "nosuch", "1", ""], capture_output=True, text=True, check=False)
+    ran = subprocess.run([sys.executable, "-c", code, "nosuch", "1"], capture_output=True, text=True, check=False)
     assert ran.returncode == 2
     assert "no contract for engine 'nosuch'" in ran.stderr
     assert "Traceback" not in ran.stderr
