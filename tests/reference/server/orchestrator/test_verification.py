@@ -261,7 +261,7 @@ def test_interactive_runs_wait_until_their_engine_is_verified(verifying_env: Ser
     reported = codex(server_env)
     assert (reported["verified"], reported["capability"], reported["profile"]) == ("pending", None, None)
     server_env.wait(server_env.create(), State.FAILED)  # its engine asks, which nobody may answer
-    assert server_env.server.owner.held == 0
+    assert server_env.server.owner.wait_until_free(PATIENCE)
     assert {server_env.run(run_id).state for run_id in held_back} == {State.QUEUED}
     server_env.server.commands.cancel(held_back[0])
     assert server_env.run(held_back[0]).state is State.CANCELED
