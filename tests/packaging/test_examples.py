@@ -50,7 +50,7 @@ WHY_NOT = {
     r"turngate conform .*-- ": "tests/conform/test_drivers.py runs the drivers, tests/probes/conform the options",
     r"turngate matrix --merge": "it joins what other machines left: tests/probes/matrix/test_results.py",
     r"turngate contracts record": "it records for minutes: tests/acceptance/test_record_command.py",
-    r"chmod |sed |\./acme |turngate (--contracts my|contracts (check|migrate) my|contracts new)": (
+    r"chmod |sed |\./acme |turngate (--contracts (my|first)|contracts (check|migrate) my|contracts new)": (
         "tests/packaging/test_writing_a_contract.py runs the whole page"
     ),
     r"turngate report (codex|gate)\.json": "tests/probes/cli/test_report.py joins reports, and renders those of a gate",
