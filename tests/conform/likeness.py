@@ -43,10 +43,10 @@ SCENARIOS = ("two-turns", "three-turns")
 PATIENCE = 120.0  # seconds; no fault is played, so only a slow machine needs them
 HEAD = """# Simulated and real engines
 
-The orchestrators of turngate's own tests, right and wrong ones, play scenarios without a fault on the simulated and on
-the real engine. Compared are, for each call, its exit code, its session id, the kinds of its records, what the model
-was asked, whether the session is stored, and whether it prints on stderr. A nightly test fails if a difference has no
-reason below.
+Does your orchestrator meet the same on a [simulated engine](simulated-engines.md) as on the real one? turngate's tests
+play the scenarios below without a fault on both, with right and wrong orchestrators. They compare each call: its exit
+code, its session id, the kinds of its records, what the model was asked, whether the session is stored, and whether it
+prints on stderr. A nightly test fails if a difference has no reason in the second table.
 
 | engine | scenario | measured | alike | different |
 |---|---|---|---|---|"""
