@@ -12,8 +12,8 @@ PAGE, KEPT = DOCS / "speed.md", DOCS / "speed.json"
 TEXT = """\
 # Speed
 
-This page says what turngate costs, next to what the same work costs without it. A row's peer is measured in the same
-run, so the ratio depends less on the machine than the figure does.
+This page shows what turngate costs, next to the same work without it, the *peer*. Both are measured in the same run, so
+their ratio depends less on the machine than the figure does.
 
 {table}
 {conclusion}
@@ -22,17 +22,16 @@ run, so the ratio depends less on the machine than the figure does.
 
 {measured}
 
-Figures are medians. Peers are the engine's bare CLI, the vendor's SDK from its registry, or plain `json`. Engines talk
-to a stub model that answers at once, so no figure contains the time of a real model. Before the two turns of codex are
-measured, codex has set up its home, turngate has read the version and help of the release, and the server has done a
-run. Each of these happens only once.
+Figures are medians. Engines talk to a stub model that answers at once, so no figure contains the time of a real model.
+The two turns of codex don't contain what happens only once: codex sets up its home, turngate reads the version and help
+of the release, and the server does a first run.
 
 ## Measure it yourself
 
-In a checkout, `make bench` measures everything, `make bench ARGS='matrix probe'` some benches, and
-`make bench ARGS=--help` lists them. `make bench COMPARE=old.json` also shows what changed since an older measurement,
-for which you have kept a copy of `build/bench.json`. A change counts as noise if the middle halves of the old and the
-new samples overlap. `make speed` measures everything, and renews this page.
+In a checkout, run `make bench`, or `make bench ARGS='matrix probe'` for some benches; `make bench ARGS=--help` lists
+them. To compare with an older measurement, keep a copy of `build/bench.json`, and run `make bench COMPARE=old.json`. A
+change counts as noise if the middle halves of the old and the new samples overlap. `make speed` measures everything, and
+renews this page.
 """
 
 
