@@ -27,6 +27,7 @@ COMMON = {
     "HOST_REFUSED",
     "STORE_UNAVAILABLE",
 }
+OF_RUNS = "RUN_NOT_FOUND"
 
 
 def with_tables(text: str) -> str:
@@ -56,7 +57,8 @@ def _parts() -> list[str]:
 
 def _everywhere() -> str:
     codes = ", ".join(f"`{code}`" for code in openapi.problems() if code in COMMON)
-    return f"Any operation can also return these codes. The lists below omit them: {codes}. {_PLAIN}\n"
+    on_runs = f"Operations on one run can also return `{OF_RUNS}`."
+    return f"Any operation can also return these codes, which the lists below omit: {codes}. {on_runs} {_PLAIN}\n"
 
 
 def _operation(operation: Operation) -> str:
@@ -69,7 +71,7 @@ def _operation(operation: Operation) -> str:
     if "requestBody" in operation.definition:
         parts.append(_members(operation.definition["requestBody"]["content"]["application/json"]["schema"]))
     for status, response in operation.responses.items():
-        codes = ", ".join(f"`{code}`" for code in response.get("x-codes", ()) if code not in COMMON)
+        codes = ", ".join(f"`{code}`" for code in response.get("x-codes", ()) if code not in {*COMMON, OF_RUNS})
         if codes or int(status) < FIRST_ERROR:
             parts.append(f"- {status}: {codes or _cell(response['description'])}")
     return "\n".join(parts) + "\n"
