@@ -99,7 +99,7 @@ def bisect(engine: str, clause: str, **asked: Any) -> int:
 
     \b
     turngate bisect codex resume.dead-handle
-    turngate bisect codex resume.dead-handle --good 0.110.0 --bad 0.120.0
+    turngate bisect codex resume.dead-handle --good 0.120.0 --bad 0.110.0
     turngate bisect gemini resume.same-handle --good 0.40.0 --json
 
     The next search reuses the results of this one.
