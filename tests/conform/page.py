@@ -10,22 +10,30 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGE, KEPT = DOCS / "orchestrators.md", DOCS / "orchestrators.json"
 HEAD = """# Released orchestrators
 
-What `turngate conform` sees when it runs orchestrators from their released packages. `turngate conform --scenario NAME
---show` says what happens in a scenario, and which rule it tests. A client library is not a whole orchestrator: where it
-breaks a rule, its caller can often check the case, and the tables below say how.
+Before you build on a client library, see which rules it breaks: here is what `turngate conform` saw of orchestrators in
+their released packages. `turngate conform --scenario NAME --show` says what happens in a scenario, and which rule it
+tests. In a checkout, `make orchestrators ARGS=codex_sdk` measures one of them again.
 
-A scenario is skipped if the engine or the form of its output can't play it, or if it needs a reply and the orchestrator
-has only one turn. In a checkout, `make orchestrators ARGS=codex_sdk` measures one of them again.
+A client library is not a whole orchestrator, and its caller can often repair what it leaves out:
+
+| scenarios | what a caller does |
+|---|---|
+| `fresh-session`, `renamed-session` | compares the session id of each turn with the one that it resumed |
+| `no-id`, `id-on-stderr`, `late-id` | checks that there is a session id |
+| `no-answer`, `blank-answer` | checks that the answer is not blank |
+| `exits-unread`, `prompt-200-kb` | keeps prompts below the limit that a section names |
+| `prompt-with-dash`, `reply-is-a-flag` | passes no prompt that starts with a dash |
+| `hang-…`, `launcher`, `background-child` | after its own deadline, ends the whole process group of what it started |
+
+The sections below name the fields and what else helps. A scenario is skipped if the engine or the form of its output
+can't play it, or if it needs a reply and the orchestrator has only one turn.
 
 | orchestrator | engine | measured | pass | fail | skipped |
 |---|---|---|---|---|---|
 """
 UNTESTED = """
-One package can't be tested in this way:
-
-| package | why |
-|---|---|
-| `ai-sdk-provider-gemini-cli` (npm) 2.0.1 | It starts no engine: `dist/index.mjs` calls `@google/gemini-cli-core`. |
+`ai-sdk-provider-gemini-cli` (npm) 2.0.1 can't be tested in this way, because it starts no engine: its `dist/index.mjs`
+calls `@google/gemini-cli-core`.
 """
 MANY = 20  # scenarios that a line doesn't name
 _KNOWN = {one.name: one for one in ORCHESTRATORS}
