@@ -162,7 +162,9 @@ def test_clauses_that_a_release_was_never_tested_for_are_listed() -> None:
     assert "stdin.open" not in lacking
     newer = known.with_release(release("0.118.0", Verdict.DEGRADED, {"stdin.open": PASSES, "handle.unique": PASSES}))
     assert (["handle.unique"], [newer.find("0.118.0")]) in unknown_clauses(newer)
-    assert "- `handle.unique`: 0.118.0 to 0.118.0, 1 of 2" in page({"codex": newer})
+    text = page({"codex": newer})
+    assert "- `handle.unique`: 0.118.0, 1 of 2\n" in text
+    assert "\n- all that 2026-12 adds, all that 2027-01 adds, `version.readable`, " in text
 
 
 @pytest.mark.parametrize("verdict", [None, Verdict.DEGRADED])
@@ -205,6 +207,14 @@ def test_a_deviation_ends_where_one_neighbour_shows_it_and_the_other_does_not(
     known = of_codex(release("0.9.0", Verdict.DEGRADED, {"resume.dead-handle": before}), newer)
     edges = {(edge.claim, edge.edge): edge for edge in boundaries(known)}
     assert edges["resume.dead-handle: fresh-session", "until"].exact is exact
+
+
+def test_releases_that_can_not_be_tested_are_below_the_table() -> None:
+    """They don't part a row, and those with the same reason are listed together."""
+    lost = [release(version, Verdict.UNANSWERED, why=f"codex {version} has no build (x)") for version in PUBLISHED[:2]]
+    known = of_codex(*lost, release("0.118.0"))
+    assert [[each.version for each in alike] for alike in stretches(known)] == [["0.118.0"]]
+    assert "Could not be tested:\n\n- 0.9.0 to 0.117.0: codex has no build\n" in page({"codex": known})
 
 
 @pytest.mark.long

@@ -1,5 +1,6 @@
 """Renders the histories of the engines: a short table for the README, and a full page."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -9,7 +10,7 @@ from tests.tools.compatibility.boundaries import USABLE, deviation
 from tests.tools.compatibility.recorded import installable, releases
 from turngate import history
 from turngate.contract import load
-from turngate.contract.clauses import Result, Severity
+from turngate.contract.clauses import CLAUSE_SETS, Result, Severity
 from turngate.contract.verdict import Verdict
 from turngate.history import History, KnownRelease, KnownResult
 from turngate_probes.report.wording import NOT_KNOWN
@@ -41,11 +42,11 @@ def page(known: Histories) -> str:
     parts = (_part(engine, known.get(engine)) for engine in _engines())
     return (
         "# Compatibility of published releases\n\n"
-        "Find your engine and the row of your release. Its verdict is about the clauses of its [clause\n"
-        "set](exit-codes.md#clause-sets), and says nothing about newer ones. The last column has what failed; if the\n"
-        "release is broken, it has the clause that decided. What a usable release still does wrong is under\n"
-        "*Deviations*, with what your orchestrator must do about it.\n\n"
-        "*Tested* counts the stable releases that the package registry has. Engines that turngate can't install, and\n"
+        "Find your engine and the row of your release. The last column has what failed, or the clause that made the\n"
+        "release broken. What a usable release still does wrong is under *Deviations*, with what your orchestrator\n"
+        "must do about it. A verdict says nothing about clauses that are newer than its [clause\n"
+        "set](exit-codes.md#clause-sets).\n\n"
+        "*Tested* says how many of the stable releases in a row were tested. Engines that turngate can't install, and\n"
         "withdrawn ones, are judged by their recordings, on the clauses that recordings can answer. `make history`\n"
         f"measures all this, and `make compatibility` writes this page.\n\n{''.join(parts)}"
     ).rstrip() + "\n"
@@ -91,8 +92,18 @@ def coverage(known: History) -> str:
 
 def stretches(known: History) -> list[list[KnownRelease]]:
     """Group adjacent releases with the same results, of those that were tested completely."""
-    whole = [release for release in known.releases if release.verdict is not None]
+    whole = [release for release in known.releases if release.verdict not in {None, Verdict.UNANSWERED}]
     return [list(alike) for _, alike in groupby(whole, key=_outcome)]
+
+
+def untestable(known: History) -> dict[str, list[list[KnownRelease]]]:
+    """Return each reason why releases could not be tested, with adjacent releases grouped."""
+    found = dict[str, list[list[KnownRelease]]]()
+    whole = (release for release in known.releases if release.verdict is not None)
+    for why, alike in groupby(whole, key=lambda release: release.verdict is Verdict.UNANSWERED and _why(release)):
+        if why:
+            found.setdefault(why, []).append(list(alike))
+    return found
 
 
 def unknown_clauses(known: History) -> list[tuple[list[str], list[KnownRelease]]]:
@@ -168,6 +179,10 @@ def _part(engine: str, known: History | None) -> str:
         parts.append(f"`{package}`: {coverage(known)}, on {known.machine}.\n{_not_known(known)}\n")
         rows = (_stretch(alike, known) for alike in stretches(known))
         parts.append(table(("releases", *_OUTCOME), rows))
+        if reasons := untestable(known):
+            parts.append("\nCould not be tested:\n\n")
+        for why, groups in reasons.items():
+            parts.append(f"- {', '.join(_span(alike) for alike in groups)}: {why}\n")
     parts.append(f"\n### Deviations of {title}\n\n{deviations(engine)}\n")
     return "".join(parts)
 
@@ -177,13 +192,23 @@ def _not_known(known: History) -> str:
     usable = sum(release.verdict in USABLE for release in known.releases)
     lines = []
     for clauses, having in unknown_clauses(known):
-        names = ", ".join(f"`{clause}`" for clause in clauses)
-        tested = f"{having[0].version} to {having[-1].version}, {len(having)} of {usable}" if having else "none"
-        lines.append(f"- {names}: {tested}\n")
+        tested = f"{_span(having)}, {len(having)} of {usable}" if having else "none"
+        lines.append(f"- {', '.join(_named(clauses))}: {tested}\n")
     if not lines:
         return ""
-    told = "Clauses that are newer than some of these tests, and the usable releases that were tested for them:"
-    return f"\n{told}\n\n{''.join(lines)}"
+    return f"\nNewer clauses, and the usable releases that were tested on them:\n\n{''.join(lines)}"
+
+
+def _named(clauses: Iterable[str]) -> Iterator[str]:
+    """Name clauses, and by its name a newer set of which none is missing."""
+    left = dict.fromkeys(clauses)
+    catalogue = load.catalogue().at_level("static", "hermetic")
+    for clause_set in CLAUSE_SETS[1:]:
+        added = [clause.id for clause in catalogue if clause.since == clause_set]
+        if left.keys() >= {*added}:
+            yield f"all that {clause_set} adds"
+            left = {clause: None for clause in left if clause not in added}
+    yield from (f"`{clause}`" for clause in left)
 
 
 def _recorded_row(release: KnownRelease) -> tuple[str, ...]:
@@ -200,13 +225,24 @@ def _stretch(alike: Sequence[KnownRelease], known: History) -> tuple[str, ...]:
     else:
         count = len(versions)
     return (
-        first if first == last else f"{first} to {last}",
+        _span(alike),
         f"{len(versions)} of {count}",
         str(alike[0].verdict),
         alike[0].clause_set,
         alike[0].profile or NOT_KNOWN,
         _failed(alike[0]),
     )
+
+
+def _span(releases: Sequence[KnownRelease]) -> str:
+    first, last = releases[0].version, releases[-1].version
+    return first if first == last else f"{first} to {last}"
+
+
+def _why(release: KnownRelease) -> str:
+    """Say why a release was not tested, without its version and the place in a contract."""
+    why = release.why.partition(" (")[0].replace(f" {release.version} ", " ")
+    return re.sub(r"^engines/\S+: \S+: ", "", why)
 
 
 def _outcome(release: KnownRelease) -> tuple[object, ...]:
