@@ -12,6 +12,7 @@ from turngate import history
 from turngate.contract import load
 from turngate.contract.clauses import CLAUSE_SETS, Result, Severity
 from turngate.contract.verdict import Verdict
+from turngate.contract.versions import Range
 from turngate.history import History, KnownRelease, KnownResult
 from turngate_probes.report.wording import NOT_KNOWN
 
@@ -76,10 +77,10 @@ def deviations(engine: str) -> str:
         alike = ranges.setdefault((f"`{declared.clause}`", declared.action), {}).setdefault(str(claim.range), [])
         alike.append(f"{declared.symptom}, now and then" if declared.flaky else declared.symptom)
     rows = (
-        (clause, "; ".join(f"{', '.join(alike)} ({span})" for span, alike in told.items()), action)
+        (clause, "; ".join(", ".join(alike) + _among(span) for span, alike in told.items()), action)
         for (clause, action), told in ranges.items()
     )
-    return table(("clause", "symptoms, and the releases that show them", "an orchestrator must"), rows)
+    return table(("clause", "symptoms, in all releases or the named ones", "an orchestrator must"), rows)
 
 
 def coverage(known: History) -> str:
@@ -232,6 +233,10 @@ def _stretch(alike: Sequence[KnownRelease], known: History) -> tuple[str, ...]:
         alike[0].profile or NOT_KNOWN,
         _failed(alike[0]),
     )
+
+
+def _among(releases: str) -> str:
+    return "" if releases == str(Range()) else f" ({releases})"
 
 
 def _span(releases: Sequence[KnownRelease]) -> str:
