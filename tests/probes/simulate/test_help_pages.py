@@ -70,6 +70,15 @@ def test_options_with_their_effect_or_without_any_are_played(engine: str, releas
         ("kilo", "7.7.7", ("run", "serve"), None),
         ("copilot", "1.0.102", ("mcp", "list"), "mcp"),
         ("copilot", "1.0.102", ("-p", "help"), None),
+        ("pi", "0.87.1", ("list",), "list"),
+        ("pi", "0.87.1", ("--list-models",), "--list-models"),
+        ("letta", "0.25.9", ("memory", "status", "--agent", "x"), "memory"),
+        ("letta", "0.25.9", ("--prompt", "--backend", "local", "--", "memory"), None),
+        ("hermes", "0.19.0", ("sessions", "list"), "sessions"),
+        ("hermes", "0.19.0", ("chat", "--quiet", "--query=status"), None),
+        ("kimi", "1.44.0", ("mcp", "list"), "mcp"),
+        ("iflow", "0.5.19", ("mcp", "list"), "mcp"),
+        ("vibe", "3.0.2", ("--setup",), "--setup"),
     ],
 )
 def test_the_commands_of_a_release_are_not_simulated(

@@ -76,11 +76,12 @@ def test_an_engine_can_have_a_second_protocol() -> None:
 
 
 def test_a_headless_turn_is_no_sticky_process() -> None:
-    """Neither a prompt nor records on stdout start one."""
+    """Neither a prompt nor records on stdout start one, nor anything of an engine that has none."""
     claude = at_known_release("claude")
     argv = ("--print", "--output-format", "stream-json", "--verbose", "hello")
     assert read(claude, argv) is None
     assert not starts_sticky(claude, argv)
+    assert not starts_sticky(at_known_release("hermes"), ("sessions", "list"))
 
 
 @pytest.mark.parametrize("more", [("--no-such-option",), ("a prompt",), ("--model",)])
