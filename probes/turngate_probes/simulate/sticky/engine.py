@@ -196,11 +196,12 @@ class StickyEngine(ABC):
                 self.world.hang()
             return answer
         text = answer if isinstance(answer, str) else ""
+        text = "" if self.faults.omits_answer else BLANK if self.faults.blank_answer else text
         session.messages.append({"role": "assistant", "content": text})
         self._keep(session)
         if self.faults.crash or self.faults.omits_end or self.faults.hang == "during":
             self.client.hold()
-        return "" if self.faults.omits_answer else BLANK if self.faults.blank_answer else text
+        return text
 
     def _faulty_session(self, session: SimulatedSession) -> SimulatedSession:
         """Return the session in which the turn runs, with the faults of sessions."""

@@ -70,3 +70,16 @@ def test_a_turn_over_http_that_never_ends(fault: str, tmp_path: Path) -> None:
         with pytest.raises(ConnectionError):
             served.ask("POST", f"/session/{session['id']}/message", parts("first"))
         assert (process.wait(PATIENCE) == 0) is (fault == "omits-end")
+
+
+def test_a_turn_without_an_answer_leaves_none(tmp_path: Path) -> None:
+    """A client that reads the session instead of the events finds no text of the turn either."""
+    path = install(load_contract("opencode", pinned_version("opencode")), tmp_path / "bin", ("omits-answer",))
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    with subprocess.Popen((path, "serve"), cwd=tmp_path, env=env, stdout=subprocess.PIPE) as process:
+        served = Served(process)
+        _, session = served.ask("POST", "/session", {})
+        served.ask("POST", f"/session/{session['id']}/message", parts("first"))
+        _, messages = served.ask("GET", f"/session/{session['id']}/message")
+        assert [part["text"] for message in messages for part in message["parts"]] == ["first"]
+        process.kill()
