@@ -25,6 +25,7 @@ NO_THIRD_TURN = "COMMAND did not send TURNGATE_REPLY_2"
 NO_CANCEL = "COMMAND did not cancel the turn after TURNGATE_CANCEL_AFTER_SEC"
 OTHER_OUTPUT = "COMMAND asks for an output that the contract of the engine doesn't describe"
 NO_FILE = "a prompt of 200 KB is only in TURNGATE_PROMPT_FILE; read it there"
+STILL_READ = "call {number}: COMMAND still read what the engine printed when its time was over: the machine is too slow"
 TOO_LONG = "the engine was never started with a long prompt, but it was with a short one"
 LONG_ARGUMENT = "; an argument holds at most 128 KB on Linux, so pass the prompt on standard input"
 
@@ -47,6 +48,8 @@ def unanswered(evidence: Evidence, contract: EngineContract) -> tuple[ScenarioRe
     fewer = (kept or len(turns) == MOST_TURNS - 1) and not third  # two processes can have more turns than two
     if "third_turn" in evidence.scenario.needs and good and not refused and fewer:
         return ScenarioResult.SKIPPED, NO_THIRD_TURN
+    if call := still_read(evidence):
+        return ScenarioResult.UNANSWERED, STILL_READ.format(number=call.number)
     if evidence.scenario.cancel_after and all(ran.seconds >= evidence.scenario.deadline for ran in evidence.ran):
         return ScenarioResult.SKIPPED, NO_CANCEL
     if kept and not in_process(evidence.scenario, contract):
@@ -103,6 +106,17 @@ def came_too_soon(evidence: Evidence) -> bool:
         ran.conversation.prompts[wanted - 1] in (call.text or "") for ran in evidence.ran for call in evidence.calls
     )
     return turns < wanted and not reached and any(ran.seconds >= evidence.scenario.deadline for ran in evidence.ran)
+
+
+def still_read(evidence: Evidence) -> EngineCall | None:
+    """Return the call whose flood COMMAND read when the deadline passed.
+
+    If nobody reads, a pipe or a socket takes far less than half.
+    """
+    size = max((play.stderr_bytes for play in evidence.scenario.plays), default=0)
+    if not any(ran.exit_code != 0 and ran.seconds >= evidence.scenario.deadline for ran in evidence.ran):
+        return None
+    return next((call for call in evidence.calls if call.ended is None and size / 2 < call.flooded < size), None)
 
 
 def may_have_canceled(evidence: Evidence) -> bool:

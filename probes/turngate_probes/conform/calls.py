@@ -1,8 +1,8 @@
 """Records of calls: what the executable notes while it runs, and what the judge reads afterwards.
 
-Every call has a folder: `call.json`, written at its start; `stdin` and `signals`, which grow; `closed`, which appears
-when standard input ends; `stdout`, `stderr` (its begin and its end) and `end.json`, written at its end. A killed call
-has no `end.json`.
+Every call has a folder: `call.json`, written at its start; `stdin`, `signals` and `flooded` (the sizes of what was written
+of a flood), which grow; `closed`, which appears when standard input ends; `stdout`, `stderr` (its begin and its end) and
+`end.json`, written at its end. A killed call has no `end.json`.
 """
 
 import os
@@ -72,7 +72,10 @@ class CallEnd(Struct, frozen=True):
 
 
 class EngineCall(Struct, frozen=True):
-    """A whole call, as the judge sees it; `ended` is None if it was killed, `stderr` is its begin and its end."""
+    """A whole call, as the judge sees it; `ended` is None if it was killed, `stderr` is its begin and its end.
+
+    flooded: How many bytes of a flood on stderr it has written.
+    """
 
     number: int
     started: Started
@@ -84,6 +87,7 @@ class EngineCall(Struct, frozen=True):
     signals: tuple[str, ...]
     handle: str | None
     noted: tuple[str, ...] = ()
+    flooded: int = 0
 
     @property
     def directories(self) -> tuple[str, ...]:
@@ -173,6 +177,11 @@ class CallRecord:
         with (self.folder / "directories").open("a", encoding="utf-8") as file:
             file.write(f"{msgspec.json.encode(cwd).decode()}\n")
 
+    def flooded(self, size: int) -> None:
+        """Note that a part of a flood on stderr was written."""
+        with (self.folder / "flooded").open("a", encoding="utf-8") as file:
+            file.write(f"{size}\n")
+
     def signalled(self, name: str) -> None:
         """Note a signal; safe in a signal handler."""
         descriptor = os.open(self.folder / "signals", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -215,6 +224,7 @@ def _call(folder: Path) -> EngineCall:
         signals=tuple(_kept(folder / "signals").decode().split()),
         handle=_kept(folder / "session").decode() or None,
         noted=tuple(decode(line, str) for line in _kept(folder / "directories").splitlines()),
+        flooded=sum(map(int, _kept(folder / "flooded").split())),
     )
 
 

@@ -233,6 +233,8 @@ class _Call(SimulatedProcess):
         """Write to a stream of the process, and record what is printed."""
         self.printed[stream] += data
         super().write(stream, data)
+        if stream == "stderr" and self.faults.stderr_bytes:
+            self.record.flooded(len(data))
 
     def note(self, data: bytes) -> None:
         """Record what comes otherwise than on standard input as if it came there."""

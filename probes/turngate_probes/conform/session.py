@@ -18,6 +18,7 @@ from turngate_probes.conform.answered import (
     has_not_read,
     is_long,
     may_have_canceled,
+    still_read,
     too_long,
     turns_of,
     unanswered,
@@ -142,7 +143,7 @@ class ConformSession(Struct, frozen=True):
         began = time.monotonic()
         with interrupt.scope() as stop:
             evidence = self._play(scenario, contract, folder / "1", stop, environ)
-            too_soon = came_too_soon(evidence) or may_have_canceled(evidence)
+            too_soon = came_too_soon(evidence) or may_have_canceled(evidence) or still_read(evidence)
             if too_soon or ended_early(evidence):
                 deadline = scenario.deadline * (PATIENCE if too_soon else 1)
                 patient = replace(scenario, deadline=deadline, grace=scenario.grace * PATIENCE)

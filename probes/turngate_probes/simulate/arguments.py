@@ -414,7 +414,7 @@ def is_sticky(contract: EngineContract, argv: Sequence[str]) -> bool:
     headless = template_options(launch.start)
     only = [option for option in template_options(kept) if option not in headless]
     named = commands(kept) not in (commands(launch.start), commands(launch.resume))
-    return bool(kept) and bool(only or named) and line.commands == commands(kept) and all(line.has(*option) for option in only)
+    return bool(kept and (only or named)) and line.commands == commands(kept) and all(line.has(*one) for one in only)
 
 
 def read_sticky(contract: EngineContract, argv: Sequence[str]) -> tuple[CommandLine, str]:

@@ -42,6 +42,7 @@ NOISE = b"Loading plugins...\n"
 BOM = b"\xef\xbb\xbf"
 UNKNOWN = {"type": "turngate.unknown", "detail": {"percent": 50, "of": [1, None, "ä"]}}
 FLOOD_LINE = b"warning: the cache is stale, rebuilding it " + b"." * 84 + b"\n"
+AT_ONCE = 512  # lines of a flood, as many as a pipe holds: each write takes a small machine some time
 _LEAD = re.compile(rb"[\xc0-\xff]")  # the first byte of a character of several bytes
 _WITHIN = 0x80  # the first two bits of a byte in the middle of a character
 _ONE_DOCUMENT = "json_document"
@@ -85,7 +86,8 @@ def misled(backend: Backend, faults: Faults, decoy: str) -> Backend:
 
 def flood(faults: Faults) -> Iterator[FaultyOutput]:
     """Return what is printed on stderr before the first record."""
-    return (FaultyOutput("stderr", FLOOD_LINE) for _ in range(faults.stderr_bytes // len(FLOOD_LINE)))
+    lines = faults.stderr_bytes // len(FLOOD_LINE)
+    return (FaultyOutput("stderr", FLOOD_LINE * min(AT_ONCE, lines - at)) for at in range(0, lines, AT_ONCE))
 
 
 def steps(

@@ -8,19 +8,22 @@ import pytest
 from msgspec.structs import replace
 
 from tests.conform.orchestrators.catalogue import CORRECT
-from tests.probes.conform.sessions import BEGUN, CLAUDE, IDLE, PROCESS, RAN, conform, played
-from turngate import load_contract
+from tests.probes.conform.sessions import BEGUN, CLAUDE, CODEX, IDLE, PROCESS, RAN, conform, played
+from turngate import Stop, load_contract
 from turngate_probes.conform.answered import (
     LONG_ARGUMENT,
     NO_CALL,
     NO_FILE,
     OTHER_OUTPUT,
     TOO_LONG,
+    still_read,
+    unanswered,
 )
 from turngate_probes.conform.calls import EngineCall, Started
 from turngate_probes.conform.catalogue import NOT_REACHED, scenarios
 from turngate_probes.conform.conform_report import Conformance, ScenarioResult
 from turngate_probes.conform.judge import Evidence
+from turngate_probes.conform.run import play
 from turngate_probes.conform.session import ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 
@@ -34,6 +37,19 @@ argv += ["--resume", record["session_id"]]
 message = {"type": "user", "message": {"role": "user", "content": settings["TURNGATE_REPLY_2"]}}
 said = json.dumps(message).encode() + b"\\n"
 print(subprocess.run(argv, cwd=settings["TURNGATE_WORKSPACE"], input=said, stdout=pipe, check=True).stdout.decode())
+"""
+# it reads 1.5 MB of a flood, until its deadline
+STOPS_READING = """
+import os, subprocess, time
+argv = ["codex", "exec", "--json", "--skip-git-repo-check", "--sandbox", "read-only", "-"]
+pipe = subprocess.PIPE
+engine = subprocess.Popen(argv, cwd=os.environ["TURNGATE_WORKSPACE"], stdin=pipe, stdout=pipe, stderr=pipe)
+engine.stdin.write(os.environ["TURNGATE_PROMPT"].encode())
+engine.stdin.close()
+engine.stderr.read(1_500_000)
+time.sleep(float(os.environ["TURNGATE_DEADLINE_SEC"]))
+engine.kill()
+raise SystemExit(1)
 """
 
 
@@ -146,6 +162,26 @@ def test_a_slow_command_that_may_have_canceled_is_given_more_time(tmp_path: Path
         call = EngineCall(1, BEGUN, None, b"second", stdin_closed=True, stdout=b"", stderr="", signals=(), handle=None)
         evidence = Evidence(canceled, "", (replace(RAN, seconds=seconds, ended=ended),), (call,))
         assert played(tmp_path, evidence, canceled.id) == [canceled.id] * times
+
+
+def test_a_flood_that_is_still_read_is_given_more_time(tmp_path: Path) -> None:
+    """It proves nothing if that is not enough either; a flood that nobody reads, or a COMMAND that gives up, does."""
+    flood = scenarios()["stderr-flood"]
+    call = EngineCall(1, BEGUN, None, b"first", stdin_closed=True, stdout=b"", stderr="", signals=(), handle=None)
+    for flooded, seconds, times in ((2_000_000, 61.0, 2), (212_992, 61.0, 1), (2_000_000, 3.0, 1)):
+        evidence = Evidence(flood, "", (replace(RAN, seconds=seconds),), (replace(call, flooded=flooded),))
+        assert played(tmp_path, evidence, flood.id) == [flood.id] * times
+        assert (unanswered(evidence, CODEX) is None) is (times == 1)
+
+
+def test_what_is_written_of_a_flood_is_noted(tmp_path: Path) -> None:
+    """A reader that stops after 1.5 MB has left the rest; the amount tells, whatever the time."""
+    driver = tmp_path / "driver.py"
+    driver.write_text(STOPS_READING, "utf-8")
+    flood = replace(scenarios()["stderr-flood"], deadline=1.0)
+    evidence = play(flood, CODEX, (sys.executable, str(driver)), tmp_path / "runs", Stop())
+    assert 1_500_000 - 65_536 <= evidence.calls[0].flooded < 2_097_152
+    assert still_read(evidence) == evidence.calls[0]
 
 
 def test_a_command_that_was_ended_early_is_given_more_time(tmp_path: Path) -> None:
