@@ -1,7 +1,7 @@
 """Records of calls: what the executable notes while it runs, and what the judge reads afterwards.
 
-Every call has a folder: `call.json`, written at its start; `stdin`, `signals` and `flooded` (the sizes of what was written
-of a flood), which grow; `closed`, which appears when standard input ends; `stdout`, `stderr` (its begin and its end) and
+Every call has a folder: `call.json`, written at its start; `stdin`, `signals` and `flooded` (the sizes of a flood's
+parts), which grow; `closed`, which appears when standard input ends; `stdout`, `stderr` (its begin and its end) and
 `end.json`, written at its end. A killed call has no `end.json`.
 """
 

@@ -21,12 +21,16 @@ _SANDBOXES = {"workspace-write": "workspaceWrite", "danger-full-access": "danger
 
 
 class SimulatedAppServer(Rpc):
-    """A server with one thread; its messages name no version."""
+    """A server with threads, one of which runs a turn; its messages name no version."""
 
     VERSION: ClassVar[Mapping[str, str]] = {}
     mode = None
     _turn = ""
     _began = 0.0
+
+    def __init__(self, *engine: Any) -> None:
+        super().__init__(*engine)
+        self._threads: list[tuple[SimulatedSession, Mapping[str, Any], str]] = []  # with the settings and the model
 
     @property
     def _records(self) -> AppServerSimulation:
@@ -72,6 +76,7 @@ class SimulatedAppServer(Rpc):
         self.fields = params = {**params, **auto.session} if self.faults.wrong_mode and auto else params
         if isinstance(params.get("model"), str):
             self.model = params["model"]
+        self._threads.append((session, params, self.model))
         reported: Message = {
             **self._more({**self._records.opened, **more}),
             "thread": self._thread(),
@@ -113,7 +118,10 @@ class SimulatedAppServer(Rpc):
 
     def _start_turn(self, params: Message, message: Message) -> None:
         if (handle := _thread_of(params)) != self.session.handle:
-            raise RpcError(BAD_PARAMS, f"thread not found: {handle}")
+            known = (thread for thread in self._threads if thread[0].handle == handle)
+            if (found := next(known, None)) is None:
+                raise RpcError(BAD_PARAMS, f"thread not found: {handle}")
+            self._session, self.fields, self.model = found
         if isinstance(cwd := params.get("cwd"), str):
             self.session.cwd = cwd  # also of the turns after it
         self.begin(text_of(params.get("input")))

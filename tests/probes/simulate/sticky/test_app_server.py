@@ -67,6 +67,21 @@ def test_a_thread_is_resumed_in_another_process(tmp_path: Path) -> None:
     assert lost["error"] == {"code": -32600, "message": f"no rollout found for thread id {wanted[1]}"}
 
 
+def test_a_process_has_several_threads(tmp_path: Path) -> None:
+    """A turn runs in the one that it names, with what was said there."""
+    codex = at_known_release("codex")
+    first = RawClient(codex, tmp_path, prompts=("first",))
+    assert first.run() == 0
+    (handle,) = [message["result"]["thread"]["id"] for message in first.said if "thread" in message.get("result", {})]
+    turn = {"threadId": handle, "input": [{"type": "text", "text": "again"}]}
+    asked = [("thread/resume", {"threadId": handle}), ("thread/start", {}), ("turn/start", turn)]
+    lines = [json.dumps({"id": i, "method": name, "params": params}) for i, (name, params) in enumerate(asked)]
+    played = SimulatedMachine(tmp_path).call(codex, ["app-server"], "\n".join([*lines, ""]).encode())
+    said = [json.loads(line) for line in played.stdout.splitlines()]
+    assert [one["params"]["threadId"] for one in said if one.get("method") == "turn/completed"] == [handle]
+    assert "error" not in said[-1]
+
+
 def test_a_failed_turn_completes_with_its_error(tmp_path: Path) -> None:
     """The backend's message is in the error and in the completed turn."""
     client = RawClient(at_known_release("codex"), tmp_path, (Failed("401", "key refused", 401),), ("first",))
