@@ -4,10 +4,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.tools.docs.hooks import on_page_content
 from turngate import history
 
 ROOT = Path(__file__).parents[2]
@@ -38,3 +40,11 @@ def test_the_site_holds_each_page_and_has_no_warning(tmp_path: Path) -> None:
     assert 'href="../exit-codes/#clause-sets"' in contributing
     loaded = re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="(https?://[^"]+)"', contributing)
     assert [address for address in loaded if "github.io" not in address] == []
+
+
+def test_an_option_stays_whole_at_the_end_of_a_line() -> None:
+    """Code in a sentence keeps the dashes of an option with its name."""
+    unused = cast(Any, None)
+    html = on_page_content("<p>--a <code>probe --json</code></p><code><i>--b</i></code>", unused, unused, unused)
+    expected = '<p>--a <code>probe <span class="option">--json</span></code></p><code><i>--b</i></code>'
+    assert html == expected

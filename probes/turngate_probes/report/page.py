@@ -3,13 +3,14 @@
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from msgspec import to_builtins
 
 from turngate.sanitize import command_line, visible
@@ -20,6 +21,8 @@ MOST_EVIDENCE = 12_000_000  # characters of JSON in the whole page
 MOST_PROBLEMS = 20
 FEW = 8  # the most columns that have room for full headings
 LONGEST_WORD = 1000
+# at most as much of it as fits into the narrowest column
+_OPTION = re.compile(r"(?<![\w-])--?[a-zA-Z][a-zA-Z0-9-]{0,20}")
 
 REMARK_SIGNS: dict[RemarkLevel, Sign] = {"error": "fail", "warning": "deviates", "note": "stale"}
 
@@ -68,11 +71,21 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "shown": visible,
-        "lines": lambda text: visible(text.strip("\n"), keep="\n\t"),
-        "command": lambda argv: command_line(argv, LONGEST_WORD),
+        "plain": visible,
+        "shown": lambda text: _shown(visible(text)),
+        "lines": lambda text: _shown(visible(text.strip("\n"), keep="\n\t")),
+        "command": lambda argv: _shown(command_line(argv, LONGEST_WORD)),
     }
     return environment
+
+
+def unbroken_options(html: str) -> str:
+    """Return a piece of HTML without tags in which no line ends between the dashes of an option and its name."""
+    return _OPTION.sub(r'<span class="option">\g<0></span>', html)
+
+
+def _shown(text: str) -> Markup:
+    return Markup(unbroken_options(str(escape(text))))  # noqa: S704 - escaped just before
 
 
 def _source(name: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 from tests.probes.report import samples
 from tests.probes.report.samples import EVERY
 from turngate_probes.report import page as subject
-from turngate_probes.report.page import page
+from turngate_probes.report.page import page, unbroken_options
 from turngate_probes.report.release_view import view
 from turngate_probes.report.reports import ProbeReport
 
@@ -42,8 +42,9 @@ class PageReader(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         """Note its text."""
-        if self._in and self._in[-1] in self.raw:
-            self.raw[self._in[-1]][-1] += data
+        for tag in self._in:
+            if tag in self.raw:
+                self.raw[tag][-1] += data
 
     def named(self, tag: str) -> list[dict[str, str | None]]:
         """Return the attributes of every element of a kind."""
@@ -89,6 +90,21 @@ def test_hostile_text_is_text() -> None:
     assert "window.hacked" in text
     assert "{{ 7 * 7 }}" in text
     assert "49" not in re.findall(r"\{\{ 7 \* 7 \}\}|49", text)
+
+
+def test_an_option_stays_whole_at_the_end_of_a_line() -> None:
+    """The dashes of an option stay with its name in what is shown, but not in attributes, and it is never too long."""
+    text = page(view(samples.mixed()))
+    assert 'codex exec <span class="option">--json</span>' in text
+    assert "--json<" not in text.replace('<span class="option">--json</span>', "")
+    assert not re.search(r'="[^">]*<span class="option">', text)
+    shown = {
+        "a-b x--y -- -5 &lt;-&gt;": "a-b x--y -- -5 &lt;-&gt;",
+        "[-c KEY]": '[<span class="option">-c</span> KEY]',
+        "--no-color=x": '<span class="option">--no-color</span>=x',
+        f"--{'x' * 30}": f'<span class="option">--{"x" * 21}</span>{"x" * 9}',
+    }
+    assert {given: unbroken_options(given) for given in shown} == shown
 
 
 def test_every_answer_has_a_cell_and_every_cell_its_evidence() -> None:
