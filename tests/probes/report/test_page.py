@@ -7,6 +7,7 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 
 import pytest
+from msgspec.structs import replace
 
 from tests.probes.report import samples
 from tests.probes.report.samples import EVERY
@@ -105,6 +106,14 @@ def test_an_option_stays_whole_at_the_end_of_a_line() -> None:
         f"--{'x' * 30}": f'<span class="option">--{"x" * 21}</span>{"x" * 9}',
     }
     assert {given: unbroken_options(given) for given in shown} == shown
+
+
+def test_no_line_begins_with_a_dot() -> None:
+    """The line that says how it was tested has a dot between two parts only, and breaks after it."""
+    shown = view(samples.mixed())
+    (line,) = re.findall(r'<p class="meta">(.*)</p>', page(replace(shown, meta=("", "level hermetic", "", "Linux"))))
+    assert line.split("&nbsp;· ")[1:] == ["level hermetic", "Linux"]
+    assert " ·" not in page(shown).partition("</title>")[2]
 
 
 def test_every_answer_has_a_cell_and_every_cell_its_evidence() -> None:
