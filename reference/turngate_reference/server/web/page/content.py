@@ -196,7 +196,7 @@ def existing(store: Store, run_id: str) -> Run:
     """Read a run; ApiError if there is none."""
     run = runs.find(store, run_id)
     if run is None:
-        raise ApiError("RUN_NOT_FOUND", f"no run {run_id[:100]!r}", "choose one from the list of runs")
+        raise ApiError("RUN_NOT_FOUND", f"there is no run {run_id[:100]!r}", "choose one from the list of runs")
     return run
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
@@ -14,6 +15,7 @@ from turngate.sanitize import bounded, visible
 _KEPT = "\n\t\u200c\u200d"
 MAX_OUTPUT = 16 * 2**10
 MAX_ITEMS = 100
+_WORD = re.compile(r"[a-z']+(?=[\s,]|$)")
 
 
 class OutputTail(Struct, frozen=True):
@@ -32,6 +34,12 @@ class OutputTail(Struct, frozen=True):
 def displayed(text: Any, limit: int = 4000) -> str:
     """Return a text with invisible characters escaped, `limit` characters long at most."""
     return bounded(visible(bounded(str(text), limit), _KEPT), limit)
+
+
+def sentence(text: str) -> str:
+    """Return a message of the API as a sentence; what begins with a name, such as that of a member, keeps it."""
+    begun = text[:1].upper() + text[1:] if _WORD.match(text) else text
+    return begun if begun.endswith((".", "?", "!", "…")) or not begun else f"{begun}."
 
 
 def as_json(value: Any, limit: int = 16_000) -> str:

@@ -53,6 +53,7 @@ _CLOSED = frozenset({"NOT_WAITING", "INTERACTION_STALE"})
 _HANDLE = re.compile(f"[{ALPHABET}]{{{HANDLE_LENGTH}}}")
 _FILTERS = {
     "shown": display_text.displayed,
+    "sentence": display_text.sentence,
     "as_json": display_text.as_json,
     "moment": display_text.moment,
     "details": content.details,
@@ -265,6 +266,8 @@ class Pages(Struct, frozen=True):
             response = make_response(
                 render_template(
                     "problem.html",
+                    waiting=None,  # a request that was refused may not know it, and the store may be what fails
+                    has_session=self.guard.token is not None,
                     reported=reported,
                     is_closed=refused.code in _CLOSED,
                     run_id=run_id.get("run_id"),

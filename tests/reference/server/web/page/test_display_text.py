@@ -3,7 +3,15 @@
 import os
 from pathlib import Path
 
-from turngate_reference.server.web.page.display_text import MAX_OUTPUT, OutputTail, as_json, displayed, moment, outputs
+from turngate_reference.server.web.page.display_text import (
+    MAX_OUTPUT,
+    OutputTail,
+    as_json,
+    displayed,
+    moment,
+    outputs,
+    sentence,
+)
 
 
 def test_a_text_is_bounded_and_visible() -> None:
@@ -11,6 +19,19 @@ def test_a_text_is_bounded_and_visible() -> None:
     assert displayed("a\n\tb\x1b\u202e\u200d") == "a\n\tb\\x1b\\u202e\u200d"
     assert len(displayed("\x00" * 10_000, 400)) < 460
     assert "characters left out" in displayed("a" * 5000)
+
+
+def test_a_message_is_a_sentence() -> None:
+    """It begins with a capital letter, unless with a name, and ends with one full stop."""
+    shown = {
+        "the server failed; its log says how": "The server failed; its log says how.",
+        "can't": "Can't.",
+        "workspace: must be text": "workspace: must be text.",
+        "query.skip must be a number": "query.skip must be a number.",
+        "'x' is no option.": "'x' is no option.",
+        "": "",
+    }
+    assert {given: sentence(given) for given in shown} == shown
 
 
 def test_data_are_indented() -> None:

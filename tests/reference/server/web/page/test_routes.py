@@ -129,7 +129,7 @@ def test_a_refused_run_can_be_mended(surfer: Surfer) -> None:
     """The form comes back with the reason and everything that was entered."""
     answer = surfer.send("/runs", engine="codex", prompt="<paint>", execution_mode="auto", workspace="/etc", model="o9")
     assert answer.status_code == 422
-    assert "this server has no workspace root" in words(answer.text)
+    assert "The run was not started. This server has no workspace root" in words(answer.text)
     assert "&lt;paint&gt;</textarea>" in answer.text
     assert 'value="o9"' in answer.text
     assert surfer.send("/runs", engine="codex", prompt="x", output_schema="{").status_code == 422
@@ -497,7 +497,8 @@ def test_a_mistyped_address_is_answered_with_a_page(env: ServerEnv) -> None:
     surfer.send("/login", token=TOKEN)
     shown = surfer.open("/rnus", Accept=accepted)
     assert (shown.status_code, shown.mimetype) == (404, "text/html")
-    assert "this server has no page '/rnus'" in words(shown.text)
+    assert "Inbox Runs Start a run" in words(shown.text)
+    assert "Log out Unknown path This server has no page '/rnus'." in words(shown.text)
     assert "default-src" in shown.headers["Content-Security-Policy"]
     assert surfer.open("/rnus", Accept="*/*").mimetype == "application/problem+json"
     assert surfer.open("/v1/runs", Accept=accepted).status_code == 401
@@ -580,10 +581,11 @@ def test_whatever_is_said_is_text(env: ServerEnv, surfer: Surfer) -> None:
 
 
 def test_a_missing_run_is_said_in_words(surfer: Surfer) -> None:
-    """The error page explains the problem, with the API's status code."""
+    """The error page explains the problem in sentences, with the API's status code, and leads to the other pages."""
     answer = surfer.open("/runs/x")
     assert (answer.status_code, answer.mimetype) == (404, "text/html")
-    assert "no run 'x'" in words(answer.text)
+    assert "There is no run 'x'. Choose one from the list of runs." in words(answer.text)
+    assert all(f'<a href="{path}">' in answer.text for path in PAGES)
     assert surfer.send("/runs/x/reply", interaction_id="1", text="y").status_code == 404
 
 
@@ -592,7 +594,7 @@ def test_what_fails_is_said_in_words(env: ServerEnv, surfer: Surfer, monkeypatch
     monkeypatch.setattr(runs, "counts", lambda _: 1 / 0)
     answer = surfer.open("/")
     assert answer.status_code == 500
-    assert "its log says how" in words(answer.text)
+    assert "The server failed; its log says how. Report it." in words(answer.text)
 
 
 def test_a_page_that_gets_no_stream_is_refused(env: ServerEnv) -> None:
