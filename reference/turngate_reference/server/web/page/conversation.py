@@ -18,7 +18,7 @@ from turngate_reference.server.store.events import QuestionEvent, ReplyEvent, St
 from turngate_reference.server.store.runs import Run, StoredQuestion, StoredTurn
 
 PAGE = 25
-MAX_HEADING = 140
+MAX_HEADING, MAX_BEGINNING = 140, 60
 MAX_MESSAGES = 40  # of a turn
 _EMPTY_FENCE = re.compile(r"```\w*\s*```\s*$")
 _MAX_OBJECTS = 100
@@ -166,7 +166,9 @@ def heading(text: str, limit: int = MAX_HEADING) -> str:
     return line if len(line) <= limit else f"{line[:limit].rpartition(' ')[0] or line[:limit]} …"
 
 
-def below_heading(prompt: str) -> str:
-    """Return what is left of a task below its heading: all of it if its first line was cut."""
+def titled(prompt: str) -> tuple[str, str]:
+    """Return the title of a task and what is shown below it: all of it if the title is only how it begins."""
     first, _, rest = prompt.strip().partition("\n")
-    return rest.strip() if len(first.strip()) <= MAX_HEADING else prompt.strip()
+    if len(first.strip()) <= MAX_HEADING:
+        return first.strip(), rest.strip()
+    return heading(prompt, MAX_BEGINNING), prompt.strip()

@@ -58,7 +58,7 @@ _FILTERS = {
     "moment": display_text.moment,
     "details": content.details,
     "heading": conversation.heading,
-    "below_heading": conversation.below_heading,
+    "titled": conversation.titled,
     "markdown": markdown.as_html,
     "label": lambda state: State(state).label,
     "why": lambda code: openapi.run_errors()[code].replace("`", ""),

@@ -13,9 +13,9 @@ from turngate_reference.server.store.events import TextEvent, TurnStartEvent, ad
 from turngate_reference.server.web.page import conversation as talk
 from turngate_reference.server.web.page.conversation import (
     TurnMessages,
-    below_heading,
     conversation,
     heading,
+    titled,
     without_envelope,
 )
 from turngate_reference.states import State
@@ -103,18 +103,24 @@ def test_an_unanswered_question_stays(server_env: ServerEnv) -> None:
 
 
 @each(
-    "prompt, head, rest",
+    "prompt, head, below",
     [
         ("\nPaint it.\n", "Paint it.", ""),
         ("Paint it.\n\nSlowly.", "Paint it.", "Slowly."),
-        ("word " * 40, ("word " * 28).strip() + " …", ("word " * 40).strip()),
-        ("x" * 200, "x" * 140 + " …", "x" * 200),
+        ("x" * 140 + "\ny", "x" * 140, "y"),
+        ("word " * 40, ("word " * 12).strip() + " …", ("word " * 40).strip()),
+        ("x" * 200, "x" * 60 + " …", "x" * 200),
     ],
 )
-def test_a_task_has_a_heading(prompt: str, head: str, rest: str) -> None:
-    """It is the first line; what that leaves out comes below it."""
-    assert (heading(prompt), below_heading(prompt)) == (head, rest)
-    assert len(heading(prompt, 10)) <= 12
+def test_a_task_has_a_title(prompt: str, head: str, below: str) -> None:
+    """It is the first line, with the rest below it; if the line is too long, all is shown once, below its beginning."""
+    assert titled(prompt) == (head, below)
+
+
+def test_a_heading_is_cut_after_a_word() -> None:
+    """It is the first line, of a bounded length."""
+    assert heading("word " * 40) == ("word " * 28).strip() + " …"
+    assert heading("x" * 200, 10) == "x" * 10 + " …"
 
 
 def test_pieces_of_a_text_are_joined(server_env: ServerEnv) -> None:
