@@ -209,4 +209,8 @@ def _contract(target: str) -> "EngineContract":
     if asked.path:
         raise UsageError(f"{target} names an executable", "name a release, or use --real")
     version = asked.version or pinned_version(asked.engine) or recorded_releases.newest(asked.engine)
-    return load_contract(asked.engine, version)
+    contract = load_contract(asked.engine, version)
+    if version is None:
+        hint = f"name one, such as --engine {asked.engine}@1.0.0"
+        raise UsageError(f"no release of {asked.engine} is pinned or recorded", hint)
+    return contract

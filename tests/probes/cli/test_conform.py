@@ -1,6 +1,7 @@
 """The command `conform`; its parts are tested with their modules."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 from tests.conform.orchestrators.catalogue import CORRECT
 from tests.tables import each
 from turngate import cli
+from turngate.files import use_overlay
+
+BROOK = Path(__file__).parents[2] / "fakes" / "brook" / "contract.yaml"
 
 
 def test_a_driver_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,6 +47,18 @@ def test_wrong_usage(arguments: tuple[str, ...], said: str, capsys: pytest.Captu
     """It is explained, with exit code 2."""
     assert cli.run(["conform", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_an_engine_without_a_known_release_needs_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a contract of the user's own, turngate asks for a release, unless one is pinned or recorded."""
+    (tmp_path / "engines").mkdir()
+    shutil.copy(BROOK, tmp_path / "engines" / "brook.yaml")
+    try:
+        assert cli.run(["--contracts", str(tmp_path), "conform", "--engine", "brook", "--", "true"]) == 2
+    finally:
+        use_overlay(None)
+    said = "Error: no release of brook is pinned or recorded\nname one, such as --engine brook@1.0.0\n"
+    assert capsys.readouterr().err == said
 
 
 def test_rules_and_scenarios_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
