@@ -461,12 +461,11 @@ def longest_wait(cases: Iterable[Case], contract: EngineContract) -> str:
         waits.append((_MINUTE, "to resume a session in a later clock minute"))
     if not names.isdisjoint(FAILING):
         seconds = contract.hermetic.failure_deadline or _deadline("backend.failure-told") or 0.0
-        waits.append((seconds, "for the engine to give up on a failing model backend"))
+        waits.append((seconds, "for the engine to give up on a failing model"))
     if "stdin-open" in names and any(d.clause == "stdin.open" for d in contract.deviations):
-        waits.append((_deadline("stdin.open") or 0.0, "because the engine hangs if standard input stays open"))
+        waits.append((_deadline("stdin.open") or 0.0, "because the engine hangs on an open standard input"))
     seconds, why = max(waits, default=(0.0, ""))
-    unexpected = f"{TURN_TIMEOUT:.0f} s for each turn that hangs unexpectedly"
-    return f"up to {seconds:.0f} s {why}, and up to {unexpected}" if why else ""
+    return f"up to {seconds:.0f} s {why}, and {TURN_TIMEOUT:.0f} s per turn that hangs" if why else ""
 
 
 # only for recordings; no clause reads them

@@ -33,7 +33,7 @@ from turngate_probes.report.lines import style_of
 from turngate_probes.report.wording import from_where, label
 
 HEARTBEAT = 30.0
-LONGEST_LINE = 120  # characters
+LONGEST_LINE, LONGEST_NAME = 120, 60  # characters
 ENOUGH_TURNS = 5  # turns of a release that say how long the others take
 REFRESHES_PER_SECOND = 4
 ENOUGH_FOR_MINUTES = 100.0  # seconds
@@ -104,14 +104,14 @@ class ProgressRow(Struct):
     def __str__(self) -> str:
         """Render as a part of a line."""
         counted = f"{self.turns} of {self.planned} turns, {self.passed} passed, {len(self.failing)} failed"
-        return f"{self.release}: {counted} ({self.now})"
+        return f"{_named(self.release)}: {counted} ({self.now})"
 
     def counted(self) -> str:
         """Render as one of many parts of a line."""
         if not self.planned:
-            return f"{self.release}: {self.state}"
+            return f"{_named(self.release)}: {self.state}"
         failed = f", {len(self.failing)} failed" if self.failing else ""
-        return f"{self.release}: {self.turns} of {self.planned} turns{failed}"
+        return f"{_named(self.release)}: {self.turns} of {self.planned} turns{failed}"
 
 
 class Progress:
@@ -223,15 +223,16 @@ class ProgressLines:
             begins = event.release not in self._installing
             self._installing.add(event.release)
         self._progress.follow(event)
-        line, now = _line(event, begins=begins), self._clock()
-        if line is None and now - self._last >= HEARTBEAT:
+        lines, now = _lines(event, begins=begins), self._clock()
+        if not lines and now - self._last >= HEARTBEAT:
             overall, running = self._progress.overall(), self._progress.running()
-            line = _fitted([overall, *(row.counted() for row in running)] if overall else list(map(str, running)))
+            lines = [_fitted([overall, *(row.counted() for row in running)] if overall else list(map(str, running)))]
         elif isinstance(event, ReleaseFinished | ReleaseFailed) and (overall := self._progress.overall()):
-            line = f"{line} ({overall})"
-        if line:
+            whole = f"{lines[0]} ({overall})"
+            lines = [whole] if len(whole) <= LONGEST_LINE else [*lines, overall]
+        for line in filter(None, lines):
             self._last = now
-            self._console.print(Text(visible(line)), soft_wrap=True)
+            self._console.print(Text(_cut(visible(line))), soft_wrap=True)
 
 
 def _fitted(parts: Sequence[str]) -> str:
@@ -242,26 +243,44 @@ def _fitted(parts: Sequence[str]) -> str:
         if len(line) + len(part) + len(others) + 2 > LONGEST_LINE:
             return f"{line}; {len(parts) - place} more"
         line = f"{line}; {part}"
-    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"
+    return line
 
 
-def _line(event: Event, *, begins: bool) -> str | None:
+def _cut(line: str) -> str:
+    """Return the beginning of a line, up to the end of a word if possible; the report has all of it."""
+    if len(line) <= LONGEST_LINE:
+        return line
+    room = line[: LONGEST_LINE - 2]
+    end = room.rfind(" ", LONGEST_LINE // 2)
+    return f"{room[:end]} …" if end > 0 else f"{room} …"
+
+
+def _named(release: str) -> str:
+    """Return the name of a release for a line, without the middle if it has a long path."""
+    return release if len(release) <= LONGEST_NAME else f"{release[:25]}…{release[26 - LONGEST_NAME :]}"
+
+
+def _lines(event: Event, *, begins: bool) -> list[str]:
+    name = _named(event.release) if isinstance(event, ReleaseEvent) else ""
     match event:
         case InstallProgress() if begins:
-            return f"{event.release}: {event.text}"
+            return [f"{name}: {event.text}"]
         case ReleasePlanned():
-            where = event.executable or from_where(event.source)
-            waits = f"; waits {event.waits}" if event.waits else ""
-            return f"{event.release}: {event.turns} turns planned ({where}){waits}"
+            planned, where = f"{name}: {event.turns} turns planned", event.executable
+            room = LONGEST_LINE - len(planned) - len(" (…)")
+            if where and len(where) > room:
+                where = f"…{where[-room:][max(0, where[-room:].find('/')) :]}"
+            waits = [f"{name}: waits {event.waits}"] if event.waits else []
+            return [f"{planned} ({where or from_where(event.source)})", *waits]
         case ClauseEvent() if event.result is Result.NOT_RUN and (event.needs or event.reason is Reason.INTERRUPTED):
-            return None  # of one failure or interruption, many are not run
+            return []  # of one failure or interruption, many are not run
         case ClauseEvent() if event.result is not Result.PASS:
-            return f"{event.release}: {label(event.result)} {event.id}: {event.detail}"
+            return [f"{name}: {label(event.result)} {event.id}: {event.detail}"]
         case ReleaseFailed():
-            return f"{event.release}: could not be tested: {event.what}"
+            return [f"{name}: could not be tested: {event.what}"]
         case ReleaseFinished():
-            return f"{event.release}: {event.verdict or 'done'} after {event.turns} turns in {event.seconds:.1f} s"
-    return None
+            return [f"{name}: {event.verdict or 'done'} after {event.turns} turns in {event.seconds:.1f} s"]
+    return []
 
 
 @contextmanager

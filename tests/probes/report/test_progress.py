@@ -72,9 +72,10 @@ def test_a_pipe_gets_a_line_for_what_matters_alone() -> None:
 
 
 def test_the_plan_says_how_long_it_waits() -> None:
-    """The first line says how long the probe waits, and what for; the table shows it until the first turn."""
+    """The second line says how long the probe waits, and what for; the table shows it until the first turn."""
     plan = j.planned(waits="up to 60 s for a later minute")
-    assert piped(plan) == [f"{RELEASE}: 3 turns planned (/usr/bin/codex); waits up to 60 s for a later minute"]
+    expected = [f"{RELEASE}: 3 turns planned (/usr/bin/codex)", f"{RELEASE}: waits up to 60 s for a later minute"]
+    assert piped(plan) == expected
     assert "waits up to 60 s for a later minute" in drawn(Clock(), plan)
     assert "waits" not in drawn(Clock(), plan, j.turn())
 
@@ -187,11 +188,11 @@ def test_a_matrix_says_what_is_done_what_runs_what_is_left_and_how_long() -> Non
     """Each finished release prints the totals; the estimate is based on finished releases."""
     ended = [j.planned("codex@1", turns=0), j.finished("codex@1")]
     lines = piped(of_matrix(5, kept=1), *ended, j.planned("codex@2", turns=4), j.failed("codex@2"), between=4)
-    assert lines[1] == (
-        "codex@1: compatible after 3 turns in 10.0 s "
-        "(2 of 5 releases done, 1 of them earlier, 0 running, 3 left, about 24 s more)"
-    )
-    assert lines[-1].endswith("(3 of 5 releases done, 1 of them earlier, 0 running, 2 left, about 16 s more)")
+    assert lines[1:3] == [
+        "codex@1: compatible after 3 turns in 10.0 s",
+        "2 of 5 releases done, 1 of them earlier, 0 running, 3 left, about 24 s more",
+    ]
+    assert lines[-1] == "3 of 5 releases done, 1 of them earlier, 0 running, 2 left, about 16 s more"
 
 
 def test_the_heartbeat_of_a_matrix_counts_half_probed_releases() -> None:
@@ -284,14 +285,27 @@ def test_turns_that_are_known_give_an_estimate_before_a_first_release_has_ended(
 
 
 def test_a_line_of_the_progress_is_no_longer_than_a_log_is_wide() -> None:
-    """What has no room is counted, and a name that is longer than a line is cut."""
+    """What has no room is counted or gets a line of its own, and what is longer than a line is cut."""
     names = [f"codex@0.{number}.0" for number in range(9)]
     plans, turns = [j.planned(name) for name in names], [j.turn(name) for name in names]
     *_, line = piped(of_matrix(9), *plans, *turns, between=HEARTBEAT / 8.5)
     assert len(line) <= LONGEST_LINE
     assert re.fullmatch(r"0 of 9 releases done, .*; codex@0.0.0: 1 of 3 turns; .*; [1-8] more", line)
     *_, line = piped(j.planned(long := f"codex (/{'engines/' * 30})"), j.turn(long), between=HEARTBEAT)
-    assert (len(line), line[-1]) == (LONGEST_LINE, "…")
+    assert re.fullmatch(r"codex \(/engines.*….*/engines/\): 1 of 3 turns, 0 passed, 0 failed \(main/first done\)", line)
+    place = f"/home/me/{'engines/' * 15}codex"
+    lines = piped(
+        of_matrix(1000, kept=900),
+        j.planned(executable=place),
+        j.clause("handle.present", "fail", detail="no id " * 20),
+        j.finished("codex@0.147.0 and codex@0.169.0 in a shared HOME"),
+        between=9,
+    )
+    assert max(map(len, lines)) <= LONGEST_LINE
+    assert re.fullmatch(rf"{RELEASE}: 3 turns planned \(…(/engines){{9,}}/codex\)", lines[0])
+    assert re.fullmatch(rf"{RELEASE}: fail handle.present: (no id )+no …", lines[1])
+    assert lines[2].endswith("shared HOME: compatible after 3 turns in 10.0 s")
+    assert lines[3].startswith("901 of 1000 releases done, 900 of them earlier, 1 running")
 
 
 def test_turns_are_counted_for_each_build() -> None:
