@@ -21,6 +21,7 @@ MOST_EVIDENCE = 12_000_000  # characters of JSON in the whole page
 MOST_PROBLEMS = 20
 FEW = 8  # the most columns that have room for full headings
 LONGEST_WORD = 1000
+_CODE = re.compile(r"`([^`]*)`")
 # at most as much of it as fits into the narrowest column
 _OPTION = re.compile(r"(?<![\w-])--?[a-zA-Z][a-zA-Z0-9-]{0,20}")
 
@@ -74,6 +75,7 @@ def _environment() -> Environment:
         "plain": visible,
         "shown": lambda text: _shown(visible(text)),
         "lines": lambda text: _shown(visible(text.strip("\n"), keep="\n\t")),
+        "prose": lambda text: Markup(_CODE.sub(r"<code>\1</code>", str(_shown(text)))),  # noqa: S704 - escaped
         "command": lambda argv: _shown(command_line(argv, LONGEST_WORD)),
     }
     return environment

@@ -254,7 +254,7 @@ def _families(cases: Sequence[Sequence[JudgedCase]]) -> tuple[RowFamily, ...]:
         cells = tuple(by_id.get(clause_id) for by_id in judged)
         severity = next(cell.clause.severity for cell in cells if cell and cell.clause)
         entry, (family, _, short) = known(clause_id), clause_id.partition(".")
-        sentence, why, to_do = (entry.sentence, entry.why, " ".join(advice(entry))) if entry else ("", "", "")
+        sentence, why, to_do = (entry.sentence, entry.why, advice(entry)) if entry else ("", "", ())
         row = Row(number, clause_id, short, severity, sentence, why, cells, to_do)
         families.setdefault(family, []).append(row)
     return tuple(RowFamily(name, tuple(listed)) for name, listed in families.items())

@@ -160,7 +160,7 @@ class Row(Struct, frozen=True):
     sentence: str
     why: str
     cells: tuple[JudgedCase | None, ...]
-    advice: str = ""
+    advice: tuple[str, ...] = ()
 
 
 class RowFamily(Struct, frozen=True):

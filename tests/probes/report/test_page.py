@@ -108,6 +108,12 @@ def test_an_option_stays_whole_at_the_end_of_a_line() -> None:
     assert {given: unbroken_options(given) for given in shown} == shown
 
 
+def test_a_failure_says_what_to_do_line_by_line() -> None:
+    """What to do in an orchestrator and in a contract are paragraphs, and what is between backticks is code."""
+    text = page(view(samples.mixed()))
+    assert re.search('<p class="why">In a contract: .*<code>help.pages</code>.*</p><p class="why">More: turngate', text)
+
+
 def test_no_line_begins_with_a_dot() -> None:
     """The line that says how it was tested has a dot between two parts only, and breaks after it."""
     shown = view(samples.mixed())
