@@ -23,7 +23,7 @@ A client library is not a whole orchestrator, and its caller can often repair wh
 | `no-answer`, `blank-answer` | checks that the answer is not blank |
 | `exits-unread`, `prompt-200-kb` | keeps prompts below the limit that a section names |
 | `prompt-with-dash`, `reply-is-a-flag` | passes no prompt that starts with a dash |
-| all that hang, `launcher`, `background-child` | after its own deadline, ends the whole process group of what it started |
+| all that hang, `launcher`, `background-child` | at its own deadline, ends the process group of what it started |
 
 The sections below name the fields and what else helps. A scenario is skipped if the engine or the form of its output
 can't play it, or if it needs a reply and the orchestrator has only one turn.
