@@ -30,8 +30,8 @@ of the release, and the server does a first run.
 
 In a checkout, run `make bench`, or `make bench ARGS='matrix probe'` for some benches; `make bench ARGS=--help` lists
 them. To compare with an older measurement, keep a copy of `build/bench.json`, and run `make bench COMPARE=old.json`. A
-change counts as noise if the middle halves of the old and the new samples overlap. `make speed` measures everything, and
-renews this page.
+change counts as noise if the middle halves of the old and the new samples overlap. `make speed` measures everything
+and renews this page.
 """
 
 
