@@ -16,14 +16,7 @@ from turngate.contract.lint.approval import (
     launch_errors,
 )
 from turngate.contract.lint.claims import claim_errors, deviation_errors
-from turngate.contract.lint.places import (
-    copied_settings_errors,
-    environment_errors,
-    instruction_file_errors,
-    resume_probe_errors,
-    store_errors,
-    unsafe_setting_errors,
-)
+from turngate.contract.lint.places import copied_settings_errors, environment_errors, path_errors, store_errors
 from turngate.contract.lint.records import handle_errors, output_errors, record_errors, version_errors
 from turngate.contract.lint.sticky import sticky_errors, transport_errors
 from turngate.contract.load import OPTIONAL, SIMULATION, Document, read, schema_errors
@@ -50,9 +43,7 @@ _CHECKS: tuple[tuple[Callable[[Document, Claim], Iterator[ContractError]], str, 
     (transport_errors, "sticky", "launch"),
     (store_errors, "store"),
     (environment_errors, "environment", "store"),
-    (resume_probe_errors, "resume_probe", "store"),
-    (instruction_file_errors, "instruction_files", "store"),
-    (unsafe_setting_errors, "unsafe_settings", "store"),
+    *((path_errors, section, "store") for section in ("resume_probe", "instruction_files", "unsafe_settings")),
     (copied_settings_errors, "copied_settings", "store", "environment"),
 )
 

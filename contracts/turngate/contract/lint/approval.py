@@ -4,10 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from turngate.argv.auto_flags import Flags, auto_flags_in
-from turngate.contract.load import (
-    NONE,
-    Document,
-)
+from turngate.contract.load import NONE, Document
 from turngate.contract.versions import Claim, Path_
 from turngate.decoding import convert
 from turngate.errors import ContractError
@@ -32,9 +29,7 @@ def interactive_errors(document: Document, option: Claim) -> Iterator[ContractEr
     elif len(kinds) != 1:
         message = f"has {' and '.join(kinds)}" if kinds else "does not say which values are allowed"
         yield document.error(at, message, f"write one of {', '.join(_KINDS)}")
-    flags = convert(
-        {key: [claim.data for claim in document.meeting(key, option)] for key in ("auto_flags", "options")}, Flags
-    )
+    flags = flags_of(document, option)
     names = {name for flag in flags.auto_flags for name in (flag.flag, *flag.aliases)}
     for place, value in _samples(use):
         for name in (option.data["flag"], *option.data.get("aliases", ())):
@@ -62,8 +57,7 @@ def launch_errors(document: Document, launch: Claim) -> Iterator[ContractError]:
 
     A template without a slot would drop its value and could resume another session.
     """
-    held = {key: [claim.data for claim in document.meeting(key, launch)] for key in ("auto_flags", "options")}
-    flags = convert(held, Flags)
+    flags = flags_of(document, launch)
     for key, places in _PLACES.items():
         yield from _slot_errors(document, launch.at(key), launch.data[key], places)
         yield from auto_approving(document, launch.at(key), launch.data[key], flags)
@@ -79,8 +73,8 @@ def launch_errors(document: Document, launch: Claim) -> Iterator[ContractError]:
 
 def guard_errors(document: Document, guards: Claim) -> Iterator[ContractError]:
     """Find guards that would let the engine act without asking."""
-    held = {key: [claim.data for claim in document.meeting(key, guards)] for key in ("auto_flags", "options")}
-    yield from auto_approving(document, guards.at("options"), guards.data.get("options", ()), convert(held, Flags))
+    flags = flags_of(document, guards)
+    yield from auto_approving(document, guards.at("options"), guards.data.get("options", ()), flags)
 
 
 def artifact_errors(document: Document, artifacts: Claim) -> Iterator[ContractError]:
@@ -91,6 +85,12 @@ def artifact_errors(document: Document, artifacts: Claim) -> Iterator[ContractEr
     for slot, what in named.items():
         if not any(slot in token for token in options):
             yield document.error(at, f"no option names {what}", f"write {slot} where it belongs")
+
+
+def flags_of(document: Document, claim: Claim) -> Flags:
+    """Return the options of the releases of a claim, and what lets them act without asking."""
+    held = {key: [other.data for other in document.meeting(key, claim)] for key in ("auto_flags", "options")}
+    return convert(held, Flags)
 
 
 def auto_approving(document: Document, at: Path_, tokens: Sequence[str], flags: Flags) -> Iterator[ContractError]:

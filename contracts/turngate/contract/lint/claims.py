@@ -5,12 +5,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations, pairwise
 from typing import Any
 
-from turngate.contract.load import (
-    ONE_OF,
-    SECTIONS,
-    Document,
-    catalogue,
-)
+from turngate.contract.load import ONE_OF, SECTIONS, Document, catalogue
 from turngate.contract.versions import Claim, Path_, parse
 from turngate.errors import ContractError, did_you_mean
 

@@ -2,16 +2,17 @@
 
 import re
 from collections.abc import Iterator
+from functools import reduce
 
-from turngate.contract.load import (
-    Document,
-)
+from turngate.contract.load import Document
 from turngate.contract.session_ids import names_in
 from turngate.contract.versions import Claim, Path_
 from turngate.errors import ContractError
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
 _IN_CHECKS = {"HOME", "handle", "cwd"}
+# by section, the keys of the path that an engine reads or writes
+_PATHS = {"resume_probe": ("directory",), "unsafe_settings": ("files",), "instruction_files": ("named_in", "file")}
 
 
 def store_errors(document: Document, store: Claim) -> Iterator[ContractError]:
@@ -43,22 +44,11 @@ def environment_errors(document: Document, environment: Claim) -> Iterator[Contr
             yield document.error(environment.at("locations"), f"{name} of `store` is missing", hint)
 
 
-def resume_probe_errors(document: Document, probe: Claim) -> Iterator[ContractError]:
-    """Find slots of the directory that no release of the probe fills."""
-    known = _stored_places(document, probe)
-    yield from _unknown_slots(document, probe.at("directory"), probe.data.get("directory", ""), known)
-
-
-def unsafe_setting_errors(document: Document, setting: Claim) -> Iterator[ContractError]:
-    """Find slots of the files that no release of the setting fills."""
-    yield from _unknown_slots(document, setting.at("files"), setting.data["files"], _stored_places(document, setting))
-
-
-def instruction_file_errors(document: Document, kind: Claim) -> Iterator[ContractError]:
-    """Find slots of the settings that name instruction files which no release of the kind fills."""
-    if named_in := kind.data.get("named_in"):
-        places = _stored_places(document, kind)
-        yield from _unknown_slots(document, kind.at("named_in", "file"), named_in["file"], places)
+def path_errors(document: Document, claim: Claim) -> Iterator[ContractError]:
+    """Find slots of the path in an entry of `_PATHS` that no release of the entry fills."""
+    keys = _PATHS[str(claim.entry[0])]
+    path = reduce(lambda data, key: data.get(key, {}), keys, claim.data) or ""
+    yield from _unknown_slots(document, claim.at(*keys), str(path), _stored_places(document, claim))
 
 
 def copied_settings_errors(document: Document, copied: Claim) -> Iterator[ContractError]:

@@ -5,14 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from turngate.argv.auto_flags import Flags
-from turngate.contract.lint.approval import auto_approving
-from turngate.contract.load import (
-    Document,
-)
+from turngate.contract.lint.approval import auto_approving, flags_of
+from turngate.contract.load import Document
 from turngate.contract.session_ids import numbered_like
 from turngate.contract.versions import Basis, Claim, Path_
-from turngate.decoding import convert
 from turngate.errors import ContractError
 
 _ONLY_RECORDS = ("match", "field", "group", "begins_after")
@@ -36,8 +32,7 @@ def output_errors(document: Document, mode: Claim) -> Iterator[ContractError]:
             if not any(tokens[i : i + size] == replaces for i in range(len(tokens))):
                 message = f"`launch.{key}` doesn't have {' '.join(replaces)}"
                 yield document.error(mode.at("replaces"), message, "write the arguments that it has, in their order")
-    held = {key: [claim.data for claim in document.meeting(key, mode)] for key in ("auto_flags", "options")}
-    yield from auto_approving(document, mode.at("arguments"), mode.data["arguments"], convert(held, Flags))
+    yield from auto_approving(document, mode.at("arguments"), mode.data["arguments"], flags_of(document, mode))
     for section in ("streams", "events", "end", "final"):
         for key in mode.data[section].keys() & {*Basis.__struct_fields__, "changes"}:
             yield document.error(mode.at(section, key), f"`{key}` belongs to the whole output mode", "move it there")

@@ -4,9 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from turngate.contract.load import (
-    Document,
-)
+from turngate.contract.load import Document
 from turngate.contract.versions import Claim
 from turngate.errors import ContractError
 
