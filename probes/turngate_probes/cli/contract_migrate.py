@@ -94,14 +94,9 @@ def _move(file: Path, *, write: bool) -> Moved:
         real.chmod(mode)
         return replace(moved, state="written")
     old, new = text.splitlines(keepends=True), migration.text.splitlines(keepends=True)
-    lines = (
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in _diff(old, new, name)
-    )
-    return replace(moved, state="outdated", diff="".join(lines))
-
-
-def _diff(old: Sequence[str], new: Sequence[str], name: str) -> Iterator[str]:
-    return difflib.unified_diff(old, new, name, name)
+    lines = difflib.unified_diff(old, new, name, name)
+    whole = (line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+    return replace(moved, state="outdated", diff="".join(whole))
 
 
 def _mistake(error: ContractError) -> Mistake:

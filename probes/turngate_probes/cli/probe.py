@@ -220,11 +220,13 @@ def _last_failed(options: ProbeOptions) -> ProbeOptions:
 
 def _check(options: ProbeOptions) -> None:
     """click.UsageError if options contradict each other, or --keep names the folder of another probe."""
+    from turngate_probes.probe_settings import resumed_clauses
+
     if options.level == "live" and (options.clauses or options.keep or not options.targets):
         raise click.UsageError("--level live needs a target, and can't be combined with --clause or --keep")
     if options.server and options.level != "server":
         raise click.UsageError("--server needs --level server")
-    if options.server and (other := sorted({*options.clauses} - {*_resumed()})):
+    if options.server and (other := sorted({*options.clauses} - {*resumed_clauses()})):
         raise click.BadParameter(f"no server is asked for {', '.join(other)}", param_hint="--clause")
     if options.resume and (options.clauses or options.level != "hermetic"):
         raise click.UsageError("--resume can't be combined with --level or --clause")
@@ -262,25 +264,19 @@ def _whole_path(word: str) -> str:
     return word
 
 
-def _resumed() -> tuple[str, ...]:
-    from turngate_probes.probe_settings import resumed_clauses
-
-    return resumed_clauses()
-
-
 def _available(console: "Console", *, pinned: bool) -> "tuple[list[Target], tuple[SkippedEngine, ...]]":
     """Return the engines that are installed, or the pinned ones, and print and return the others.
 
     NotInstalledError: there are none.
     """
-    from turngate import engine_names
+    from turngate import NotInstalledError, engine_names
     from turngate_probes.journal.events import SkippedEngine
-    from turngate_probes.releases.source import ABSENT, not_installed, not_pinned, nothing_installed
+    from turngate_probes.releases.source import ABSENT, TEST_ONE, not_installed, not_pinned
     from turngate_probes.releases.target import Target
 
     obstacles = {engine: (not_pinned if pinned else not_installed)(engine) for engine in engine_names()}
     if all(obstacles.values()):
-        raise nothing_installed()
+        raise NotInstalledError(f"no engine is on PATH: {', '.join(obstacles)}", TEST_ONE)
     skipped = tuple(SkippedEngine(engine, why) for engine, why in obstacles.items() if why)
     absent = [left_out.engine for left_out in skipped if left_out.why.endswith(ABSENT)]
     if absent:

@@ -392,37 +392,13 @@ class EngineDriver(Struct, frozen=True):
 
     def start(self, step: str, ask: Ask) -> Turn:
         """Run a first turn."""
-        options, model = self._options(ask)
-        built = first_turn(
-            self.contract,
-            ask.prompt,
-            ask.mode,
-            options=options,
-            model=model,
-            via=ask.via,
-            workspace=self.sandbox.root,
-            allow_file_marks=True,
-            artifacts=ask.artifacts,
-        )
-        return self._turn(step, ask, built, None)
+        return self._turn(step, ask, self._built(ask, partial(first_turn, via=ask.via)), None)
 
     def resume(self, step: str, session: str | None, ask: Ask) -> Turn:
         """Run a resumed turn; CaseStoppedError if there is no session to resume."""
         if session is None:
             raise CaseStoppedError("the previous turn reported no session id", by_engine=True)
-        options, model = self._options(ask)
-        built = resumed_turn(
-            self.contract,
-            ask.prompt,
-            ask.mode,
-            session,
-            options=options,
-            model=model,
-            workspace=self.sandbox.root,
-            allow_file_marks=True,
-            artifacts=ask.artifacts,
-        )
-        return self._turn(step, ask, built, session)
+        return self._turn(step, ask, self._built(ask, partial(resumed_turn, session=session)), session)
 
     def at_once(self, *meant: Meant) -> list[Turn]:
         """Run turns at the same time, in one slot, so that none waits for a slot while others wait for it."""
@@ -513,13 +489,22 @@ class EngineDriver(Struct, frozen=True):
                 return self._filled(value, **slots)
         return value
 
-    def _options(self, ask: Ask) -> tuple[tuple[str, ...], str | None]:
-        """Return the options and the model of a turn, with those for the stub backend unless it is the user's own."""
-        if self.sandbox.account is not None:
-            return ask.options, None
-        hermetic = self.contract.hermetic
-        options = (*(self.sandbox.fill(token) for token in hermetic.options), *ask.options)
-        return options, ask.model or self.contract.asked_model
+    def _built(self, ask: Ask, build: Callable[..., Invocation]) -> Invocation:
+        """Build a turn, with the options and the model for the stub backend unless the model is the user's own."""
+        options, model = ask.options, None
+        if self.sandbox.account is None:
+            options = (*(self.sandbox.fill(token) for token in self.contract.hermetic.options), *options)
+            model = ask.model or self.contract.asked_model
+        return build(
+            self.contract,
+            ask.prompt,
+            ask.mode,
+            options=options,
+            model=model,
+            workspace=self.sandbox.root,
+            allow_file_marks=True,
+            artifacts=ask.artifacts,
+        )
 
     def _turn(self, step: str, ask: Ask, built: Invocation, resumed: str | None) -> Turn:
         cwd = ask.cwd or self.sandbox.work

@@ -54,7 +54,8 @@ _OTHERS = {
     rf"{_DOCKERFILE}|.*\.(?:sh|bash|zsh|mk|tf|hcl)|\.?(?:devcontainer|mcp)\.json|\.envrc|setup\.py|tox\.ini|noxfile\.py|"
     r"(?:GNU)?Makefile|Justfile|Taskfile|Jenkinsfile|Brewfile|Vagrantfile|Procfile|Earthfile": "",
 }
-_KNOWN = re.compile(rf"(?:.*/)?(?:{'|'.join((*_LOCKS, *_MANIFESTS, *_OTHERS))})", re.IGNORECASE)
+_PATTERNS = {**_LOCKS, **_MANIFESTS, **_OTHERS}
+_KNOWN = re.compile(rf"(?:.*/)?(?:{'|'.join(_PATTERNS)})", re.IGNORECASE)
 # how a command names a release, in any of these files
 _INSTALLERS = "brew|cask|nix|nix-env|nix-shell|apk|apt|apt-get|dnf|pacman|mise|asdf|volta|devbox"
 _COMMAND = (
@@ -174,16 +175,10 @@ def _by_place(place: str) -> tuple[str, int]:
 def _known(folder: Path, not_searched: list[str], *, below: bool) -> Iterator[_File]:
     """Yield the files of known kinds, relative to the folder."""
     for path in _below(folder, not_searched) if below else _beside(folder):
-        if not _KNOWN.fullmatch(text := path.as_posix()):
-            continue
-        for kinds in (_LOCKS, _MANIFESTS, _OTHERS):
-            for names, pattern in kinds.items():
-                if re.fullmatch(rf"(?:.*/)?(?:{names})", text, re.IGNORECASE):
-                    yield _File(path, pattern, is_lock=kinds is _LOCKS, is_manifest=kinds is _MANIFESTS)
-                    break
-            else:
-                continue
-            break
+        if _KNOWN.fullmatch(text := path.as_posix()):
+            named = (names for names in _PATTERNS if re.fullmatch(rf"(?:.*/)?(?:{names})", text, re.IGNORECASE))
+            names = next(named)
+            yield _File(path, _PATTERNS[names], is_lock=names in _LOCKS, is_manifest=names in _MANIFESTS)
 
 
 def _beside(folder: Path) -> list[Path]:

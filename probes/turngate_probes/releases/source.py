@@ -21,7 +21,6 @@ from turngate import (
     NoVersionError,
     Stop,
     UsageError,
-    engine_names,
     load_contract,
 )
 from turngate.contract import load
@@ -238,11 +237,6 @@ def of_pin(target: Target) -> Target:
     if (version := pinned_version(target.engine)) is None:
         raise UsageError(f"no release of {target.engine} is pinned", f"write {target.engine}=PATH")
     return replace(target, version=version)
-
-
-def nothing_installed() -> NotInstalledError:
-    """Return the error of a probe that found no engine."""
-    return NotInstalledError(f"no engine is on PATH: {', '.join(engine_names())}", TEST_ONE)
 
 
 def _recorded(engine: str) -> Release:

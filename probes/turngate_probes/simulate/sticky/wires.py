@@ -4,8 +4,8 @@ Either way the engine reads a line of JSON for each request, and writes a line f
 """
 
 import json
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count, pairwise
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread, local
@@ -143,22 +143,6 @@ def over_http(world: EngineContext, service: ServiceSimulation, options: Sequenc
     return replace(world, stdin=exchange, write=_by_message(world, exchange.told))
 
 
-class _Subscription:
-    """The events for one client, from when it asks for them until it leaves."""
-
-    def __init__(self, all_of_them: list[SimpleQueue[bytes]], lock: Lock) -> None:
-        self._all, self._lock, self._queue = all_of_them, lock, SimpleQueue[bytes]()
-
-    def __enter__(self) -> SimpleQueue[bytes]:
-        with self._lock:
-            self._all.append(self._queue)
-        return self._queue
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._all.remove(self._queue)
-
-
 class _Exchange:
     """Requests of all connections, which the engine reads as lines, and what it says to each."""
 
@@ -191,9 +175,17 @@ class _Exchange:
         finally:
             del self._waiting[number]
 
-    def subscribed(self) -> _Subscription:
-        """Return the events from now on."""
-        return _Subscription(self._subscribers, self._lock)
+    @contextmanager
+    def subscribed(self) -> Iterator[SimpleQueue[bytes]]:
+        """Yield the events from now on, for one client, until the block ends."""
+        events = SimpleQueue[bytes]()
+        with self._lock:
+            self._subscribers.append(events)
+        try:
+            yield events
+        finally:
+            with self._lock:
+                self._subscribers.remove(events)
 
     def told(self, message: Message) -> None:
         """Pass on a response or an event."""
