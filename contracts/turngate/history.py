@@ -14,7 +14,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
-import msgspec
 from msgspec import Struct, field, structs
 
 from turngate.contract.clauses import FIRST_SET, Result
@@ -22,7 +21,7 @@ from turngate.contract.verdict import Verdict, weighed
 from turngate.contract.versions import parse
 from turngate.decoding import convert, decode
 from turngate.errors import ContractError, NotFoundError, UsageError, did_you_mean
-from turngate.files import read_regular, write_atomically
+from turngate.files import read_regular
 from turngate.formats import version_of
 
 if TYPE_CHECKING:
@@ -473,7 +472,7 @@ def _above(name: str) -> str:
     return f"{record}{colon}{path.rpartition('.')[0].removesuffix('[]')}" if "." in path else record
 
 
-class _Head(Struct, frozen=True, kw_only=True):
+class Head(Struct, frozen=True, kw_only=True):
     """The first line of a file."""
 
     engine: str
@@ -482,7 +481,7 @@ class _Head(Struct, frozen=True, kw_only=True):
     schema: str = SCHEMA
 
 
-class _Line(_Release, frozen=True, kw_only=True, omit_defaults=True):
+class Line(_Release, frozen=True, kw_only=True, omit_defaults=True):
     """A release by its difference from the one before it: null is what it lacks."""
 
     clauses: Mapping[str, KnownResult | None] = field(default_factory=dict)
@@ -493,11 +492,11 @@ def read(path: Path) -> History:
     """Read a file; ContractError if it is damaged, or a newer turngate wrote it."""
     try:
         first, *rest = read_regular(path).splitlines()
-        head = decode(first, _Head)
+        head = decode(first, Head)
         version_of(head.schema, SCHEMA)
         releases, before = list[KnownRelease](), KnownRelease(version="")
         for text in rest:
-            line = decode(text, _Line)
+            line = decode(text, Line)
             facts = {
                 section: _patched(before.facts.get(section, {}), patch)
                 for section, patch in line.facts.items()
@@ -514,29 +513,7 @@ def read(path: Path) -> History:
     return History(engine=head.engine, machine=head.machine, published=head.published, releases=tuple(releases))
 
 
-def write(history: History, path: Path) -> None:
-    """Write a file, completely or not at all; OSError if that fails."""
-    head = _Head(engine=history.engine, machine=history.machine, published=history.published)
-    lines, before = [msgspec.json.encode(head)], KnownRelease(version="")
-    for release in history.releases:
-        sections = before.facts.keys() | release.facts.keys()
-        facts = {
-            section: _patch(before.facts.get(section, {}), release.facts[section]) if section in release.facts else None
-            for section in sorted(sections)
-            if before.facts.get(section) != release.facts.get(section)
-        }
-        patch = {"clauses": _patch(before.clauses, release.clauses), "facts": facts}
-        lines.append(msgspec.json.encode(convert(structs.asdict(release) | patch, _Line)))
-        before = release
-    write_atomically(path, b"\n".join([*lines, b""]).decode())
-
-
-def _patch(was: Mapping[str, _T], now: Mapping[str, _T]) -> Mapping[str, _T | None]:
-    """Return what turns one mapping into the other; None removes a key."""
-    return {name: now.get(name) for name in sorted(was.keys() | now.keys()) if was.get(name) != now.get(name)}
-
-
 def _patched(was: Mapping[str, _T], patch: Mapping[str, _T | None]) -> Mapping[str, _T]:
-    """Undo `_patch`."""
+    """Return a mapping with the values of a patch, whose null removes a key."""
     kept = {name: value for name, value in was.items() if name not in patch}
     return kept | {name: value for name, value in patch.items() if value is not None}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from tests.tables import each
+from tests.tools.history.write import write
 from turngate import NotFoundError, history
 from turngate.contract import load
 from turngate.contract.clauses import NEWEST_SET, Result
@@ -231,7 +232,7 @@ def test_what_breaks_by_the_older_clauses_too_is_a_change() -> None:
 def test_a_row_without_a_set_is_of_the_first_one(tmp_path: Path) -> None:
     """A row names its set only if that is not the first; a row that was tested before a clause existed stays so."""
     ours = known(release("1.0.0", clauses={"stdin.open": PASS}), release("1.1.0", clause_set="2026-12"))
-    history.write(ours, path := tmp_path / "codex.jsonl")
+    write(ours, path := tmp_path / "codex.jsonl")
     assert ["clause_set" in line for line in path.read_text().splitlines()] == [False, False, True]
     assert [each.clause_set for each in history.read(path).releases] == ["2026-11", "2026-12"]
     safe = history.read(path).newest_safe()
@@ -251,13 +252,13 @@ def test_what_is_written_is_read(releases: list[tuple[dict[str, Any], dict[str, 
     """A file has everything, although it has only the differences."""
     ours = known(*(release(f"1.{n}.0", facts=facts, clauses=of) for n, (facts, of) in enumerate(releases)))
     with TemporaryDirectory() as folder:
-        history.write(ours, path := Path(folder) / "codex.jsonl")
+        write(ours, path := Path(folder) / "codex.jsonl")
         assert history.read(path) == ours
 
 
 def test_a_file_of_a_newer_turngate_is_refused(tmp_path: Path) -> None:
     """The error says what wrote the file; a later version still reads older files."""
-    history.write(known(), path := tmp_path / "codex.jsonl")
+    write(known(), path := tmp_path / "codex.jsonl")
     path.write_text(path.read_text().replace("history/1", "history/2"))
     with pytest.raises(ContractError, match="a newer turngate wrote it"):
         history.read(path)

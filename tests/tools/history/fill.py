@@ -11,6 +11,7 @@ from rich.console import Console
 from tests.tools.history.digest import known_release
 from tests.tools.history.hidden import with_hidden
 from tests.tools.history.type_file import with_types
+from tests.tools.history.write import write
 from turngate import MachineError, NotFoundError, history
 from turngate.contract import load
 from turngate.contract.verdict import Verdict
@@ -158,7 +159,7 @@ def _both(before: KnownRelease, new: KnownRelease) -> tuple[Mapping[str, Mapping
 def save(known: History) -> None:
     """Write a history."""
     try:
-        history.write(known, HISTORIES / f"{known.engine}.jsonl")
+        write(known, HISTORIES / f"{known.engine}.jsonl")
     except OSError as failed:
         raise MachineError(f"can't write the history of {known.engine}: {failed}", "free disk space") from failed
 
