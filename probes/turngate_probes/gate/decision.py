@@ -7,7 +7,7 @@ newer release's caveats, and for its changes.
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -276,29 +276,39 @@ def gate_report(
         compared = [*differences(before, after, was), *claim_differences(was, now, tested)]
         compared = with_beginnings(compared, new.engine, old.version, new.version)
     compared.sort(key=lambda row: list(Impact).index(row.impact))
-    fail_on, expected = collected.new.report.fail_on, within(expected, new.version)
-    decision, entries = rule(old, new, compared, expected, fail_on=fail_on, interrupted=interrupted)
     probe = _joined(collected.new.report, old, new, seconds, interrupted=interrupted)
-    required = actions(old, new, compared)
     return GateReport(
         turngate=probe.turngate,
         started_at=probe.started_at,
         engine=new.engine,
-        old=_gated(old),
-        new=_gated(new),
-        outcome=decision.outcome,
-        exit_code=CODES[decision.outcome],
-        reasons=sentences(decision),
-        actions=required,
-        changes_required=_changes_required(decision, required, probe.clauses),
-        decision=decision,
-        counts=_counted(compared),
         differences=tuple(compared),
-        baseline=Baseline(baseline, entries),
         seconds=round(seconds, 3),
-        clauses=probe.clauses,
         probe=probe,
+        **_judged(probe, compared, Baseline(baseline, tuple(within(expected, new.version))), interrupted=interrupted),
     )
+
+
+def _judged(
+    probe: ProbeReport, compared: Sequence[Difference], baseline: Baseline, *, interrupted: bool
+) -> dict[str, Any]:
+    """Return the members of a report that follow from both releases, their differences and the baseline."""
+    old, new = probe.releases
+    fail_on = probe.fail_on
+    decision, entries = rule(old, new, compared, baseline.entries, fail_on=fail_on, interrupted=interrupted)
+    required = actions(old, new, compared)
+    return {
+        "old": _gated(old),
+        "new": _gated(new),
+        "outcome": decision.outcome,
+        "exit_code": CODES[decision.outcome],
+        "changes_required": _changes_required(decision, required, probe.clauses),
+        "reasons": sentences(decision),
+        "actions": required,
+        "decision": decision,
+        "counts": _counted(compared),
+        "baseline": replace(baseline, entries=entries),
+        "clauses": probe.clauses,
+    }
 
 
 def _named(old: ReleaseReport, new: ReleaseReport) -> tuple[ReleaseReport, ReleaseReport]:
@@ -330,26 +340,9 @@ def load_gate(path: Path) -> GateReport | None:
 
 def _contradiction(report: GateReport) -> str | None:
     """Find contradictions to the probe, the differences and the entries of the baseline."""
-    old, new = report.probe.releases
     interrupted = report.outcome is GateOutcome.INTERRUPTED
-    decision, entries = rule(
-        old, new, report.differences, report.baseline.entries, fail_on=report.probe.fail_on, interrupted=interrupted
-    )
-    required = actions(old, new, report.differences)
-    following = replace(
-        report,
-        outcome=decision.outcome,
-        exit_code=CODES[decision.outcome],
-        reasons=sentences(decision),
-        decision=decision,
-        baseline=replace(report.baseline, entries=entries),
-        counts=_counted(report.differences),
-        old=_gated(old),
-        new=_gated(new),
-        actions=required,
-        changes_required=_changes_required(decision, required, report.clauses),
-    )
-    wrong = [name for name in GateReport.__struct_fields__ if getattr(report, name) != getattr(following, name)]
+    following = _judged(report.probe, report.differences, report.baseline, interrupted=interrupted)
+    wrong = [name for name, value in following.items() if getattr(report, name) != value]
     return f"it contradicts its own data: {', '.join(wrong)}" if wrong else None
 
 

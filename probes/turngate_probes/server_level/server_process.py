@@ -91,7 +91,7 @@ def read_token(folder: Path) -> str:
 
 
 class ServerProcess:
-    """A running server process; every process below it ends with it."""
+    """A running server process, which serves at `url`; every process below it ends with it."""
 
     def __init__(self, asked: ProcessRequest, interrupt: Interrupt, name: str, *, is_other: bool = False) -> None:
         """Run the server `asked` for once entered; `name` is the name of the page with its output.
@@ -100,15 +100,10 @@ class ServerProcess:
         """
         self._asked, self._interrupt, self._name, self._is_other = asked, interrupt, name, is_other
         self._printed, self._started = bytearray(), threading.Event()
-        self._pid, self._url = 0, ""
+        self._pid, self.url = 0, ""
         self._stack = ExitStack()
         self._outcome: ProcessOutcome | None = None
         self._failed: TurngateError | None = None
-
-    @property
-    def url(self) -> str:
-        """The URL at which it serves."""
-        return self._url
 
     def __enter__(self) -> Self:
         """Start it and wait until it serves; CaseStoppedError if it does not."""
@@ -118,7 +113,7 @@ class ServerProcess:
         self._stack.callback(stop.set)
         self._thread.start()
         self._started.wait(READY_WITHIN)
-        if not self._url:
+        if not self.url:
             self._stack.close()
             if self._interrupt.is_set():
                 raise InterruptedCaseError
@@ -158,11 +153,11 @@ class ServerProcess:
         self._pid = pid
 
     def _heard(self, stream: str, chunk: bytes) -> None:
-        if self._url or (stream != "stdout" and not self._is_other):
+        if self.url or (stream != "stdout" and not self._is_other):
             return
         self._printed += chunk
         if address := (_ANY_ADDRESS if self._is_other else _ADDRESS).search(self._printed):
-            self._url = address["url"].decode()
+            self.url = address["url"].decode()
             self._started.set()
 
     def _last_words(self) -> str:
