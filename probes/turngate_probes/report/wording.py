@@ -11,10 +11,7 @@ from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import visible
 from turngate_probes.journal.events import Origin
-from turngate_probes.report.reports import (
-    GatedRelease,
-    ReleaseReport,
-)
+from turngate_probes.report.reports import GatedRelease, ReleaseReport
 
 MINUTE, TEN = 60, 10
 MOST_NAMED = 4
