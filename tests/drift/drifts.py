@@ -3,7 +3,7 @@
 `recordings: codex` means the newest recordings of that engine. `executable: codex@0.169.0` is a fake engine that
 behaves like that release, and `simulated: gemini@0.61.0` is the simulation of that release. Both run the `cases`.
 `fault` is what a simulated engine does wrong, as `turngate simulate --fault` takes it; `changes` are for what is no
-fault of that list.
+fault of that list. `alone` says that no other clause fails.
 """
 
 from collections.abc import Mapping
@@ -35,6 +35,7 @@ class Drift:
     executable: str | None = None
     simulated: str | None = None
     cases: tuple[str, ...] = field(default=())
+    alone: bool = False
 
     @property
     def sticky(self) -> bool:

@@ -10,6 +10,7 @@ from tests.drift.drifts import Drift, corpus
 from tests.drift.judging import LEVELS, failures, judge
 from tests.drift.staged import play, without_waiting
 from turngate.contract import load
+from turngate.contract.clauses import NEWEST_SET
 
 CORPUS = corpus()
 UNSEEN = (
@@ -34,6 +35,12 @@ def test_every_clause_catches_a_drift() -> None:
     """Every clause catches at least one drift."""
     hermetic = {drift.caught_by for drift in CORPUS if not drift.sticky}
     assert {clause.id for clause in load.catalogue().at_level(*LEVELS)} == hermetic
+
+
+def test_each_clause_of_the_newest_set_catches_what_no_other_does() -> None:
+    """Each clause of the newest set has a drift that fails no other clause."""
+    newest = {clause.id for clause in load.catalogue().at_level(*LEVELS) if clause.since == NEWEST_SET}
+    assert newest - {drift.caught_by for drift in CORPUS if drift.alone} == set()
 
 
 def test_each_fault_is_caught_on_every_protocol() -> None:

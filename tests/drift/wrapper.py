@@ -5,6 +5,7 @@ contract has one, and the changes. Each change has a word, its arguments, and `w
 version, help, start, resume, or turn (the last two).
 """
 
+import fcntl
 import hashlib
 import http.client
 import json
@@ -14,11 +15,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import urllib.parse
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 ME = Path(__file__).resolve()
 HOME = Path(os.environ.get("CODEX_HOME", "."))
@@ -39,6 +41,7 @@ class WrappedCall:
         self.stdin: bytes | None = None
         self.stdout = self.stderr = b""
         self.code = 0
+        self.lock: IO[str] | None = None
 
     def read_stdin(self) -> bytes:
         """Return all of stdin."""
@@ -166,6 +169,26 @@ def attach(call: WrappedCall) -> None:
     """Append the files that the prompt names by their absolute path after an @."""
     prompt = call.read_stdin().decode()
     call.stdin = "\n".join([prompt, *(Path(path).read_text() for path in re.findall(r"@(/\S+)", prompt))]).encode()
+
+
+@before
+def share_prompt(call: WrappedCall, seconds: int) -> None:
+    """Pass the prompt through a file of the home, which a call that starts within these seconds overwrites."""
+    file = HOME / "prompt"
+    file.write_bytes(call.read_stdin())
+    time.sleep(seconds)
+    call.stdin = file.read_bytes()
+
+
+@before
+def lock_home(call: WrappedCall) -> None:
+    """Fail if another call runs in the home."""
+    call.lock = (HOME / "lock").open("w")
+    try:
+        fcntl.flock(call.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.stderr.write("error: database is locked\n")
+        sys.exit(1)
 
 
 @instead

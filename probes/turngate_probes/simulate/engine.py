@@ -238,6 +238,8 @@ class HeadlessCall:
             result = next(message for message in reversed(session.messages) if message["role"] == "tool")
             session.messages.insert(session.messages.index(result), result)
         faults = self.world.faults_in(self.slots["turn"], self.prompt)
+        if faults.joins_lines:
+            session.messages[-1] = {"role": "user", "content": " ".join(self.prompt.splitlines()) + named}
         if faults.forgets or (session.left and session.left == faults.forgets_after):
             del session.messages[:-1]
         if faults.keeps_turns:

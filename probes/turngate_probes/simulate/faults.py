@@ -39,6 +39,7 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
         bool, _at("start", "turn", "exits with 1 and a message on stderr, without reading its standard input")
     ] = False
     waits_for_stdin: Annotated[bool, _at("start", "turn", "starts when its standard input has ended")] = False
+    joins_lines: Annotated[bool, _at("start", "turn", "reads its prompt as one line")] = False
     child: Annotated[
         Literal["works", "stays", "orphan", "hidden"] | None,
         _at(
