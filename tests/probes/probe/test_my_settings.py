@@ -1,5 +1,8 @@
 """A probe with the user's settings says which of them it copied and which clauses they change, and tells no secret."""
 
+import json
+import tomllib
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 
@@ -10,20 +13,40 @@ from tests.probes import engines
 from turngate import cli
 from turngate.contract import load
 from turngate.contract.clauses import Result
+from turngate.contract.home_and_workspace import CopiedFile
+from turngate.contract.session_ids import filled, slots
 from turngate.files import default_cache
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Journal, read
 from turngate_probes.probe import Probe
 from turngate_probes.probe_settings import ProbeSettings
+from turngate_probes.releases.pins import pinned_version
 from turngate_probes.releases.source import Release
 from turngate_probes.report import FORMATS
 from turngate_probes.report.build import build
 from turngate_probes.report.reports import ProbeReport, UserSettings
 from turngate_probes.report.wording import settings_lines
+from turngate_probes.simulate import simulated_process
 
 CODEX = load.contract("codex").at("0.169.0")
 SECRET = "sk-planted-0123456789abcdefghij"
+# keys that no contract lists; none may be copied
+ELSEWHERE = {
+    "model.name": SECRET,
+    "notify": ["curl", SECRET],
+    "experimental_bearer_token": SECRET,
+    "security.auth.apiKey": SECRET,
+    "model_providers.mine.base_url": f"http://user:{SECRET}@localhost/",
+    "model_providers.mine.http_headers.Authorization": f"Bearer {SECRET}",
+    "model_providers.mine.query_params.key": SECRET,
+    "mcp_servers.mine.args": ["--token", SECRET],
+    "mcpServers.mine.env.TOKEN": SECRET,
+    "mcpServers.mine.headers.Authorization": SECRET,
+    "otel.headers.key": SECRET,
+    "shell_environment_policy.set.KEY": SECRET,
+    "env.KEY": SECRET,
+}
 HIDING = "{CODEX_HOME}/config.toml: hide_agent_reasoning"
 # loses its session id if the user hides reasoning
 MOODY = """#!/bin/sh
@@ -116,61 +139,66 @@ def test_settings_that_change_meanwhile_show_nothing(
 
 
 @pytest.mark.parametrize(
-    "level,clause,written_too",
+    "engine,level,clause,written_too",
     [
-        ("hermetic", "handle.present", "report.html"),
-        pytest.param("long", "resume.after-compaction", "report.html", marks=pytest.mark.long),
-        pytest.param("server", "server.final-data", "turngate.db", marks=pytest.mark.long),
+        ("codex", "hermetic", "handle.present", "report.html"),
+        *(
+            pytest.param(engine, "hermetic", "handle.present", "report.html", marks=pytest.mark.long)
+            for engine in load.engine_names()
+            if engine != "codex" and load.contract(engine).at().copied_settings.files
+        ),
+        pytest.param("codex", "long", "resume.after-compaction", "report.html", marks=pytest.mark.long),
+        pytest.param("codex", "server", "server.final-data", "turngate.db", marks=pytest.mark.long),
     ],
 )
 def test_no_secret_leaves_the_home(
+    engine: str,
     level: str,
     clause: str,
     written_too: str,
-    home: Path,
     executable: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
 ) -> None:
-    """One in every place of a home and environment is in no sandbox, server, journal, report or saved result."""
-    (home / "config.toml").write_text(
-        f"""
-hide_agent_reasoning = true
-history.persistence = "{SECRET}"
-show_raw_agent_reasoning = ["{SECRET}"]
-model = "{SECRET}"
-notify = ["curl", "{SECRET}"]
-experimental_bearer_token = "{SECRET}"
-[model_providers.mine]
-base_url = "http://user:{SECRET}@localhost/"
-http_headers = {{Authorization = "Bearer {SECRET}"}}
-query_params = {{key = "{SECRET}"}}
-[mcp_servers.mine]
-command = "serve"
-args = ["--token", "{SECRET}"]
-env = {{TOKEN = "{SECRET}"}}
-http_headers = {{Authorization = "{SECRET}"}}
-[otel]
-headers = {{key = "{SECRET}"}}
-[shell_environment_policy.set]
-KEY = "{SECRET}"
-"""
-    )
-    (home / "auth.json").write_text(f'{{"OPENAI_API_KEY": "{SECRET}"}}')
-    (home / "history.jsonl").write_text(f'{{"text": "{SECRET}"}}\n')
-    (home / "sessions").mkdir()
-    (home / "sessions" / "rollout.jsonl").write_text(SECRET)
-    for name in ("OPENAI_API_KEY", "CODEX_API_KEY", "ANTHROPIC_API_KEY", "MY_SETTING", "HTTPS_PROXY"):
+    """One in every place of a home, project and environment is in no sandbox, server, journal, report or result."""
+    contract = load.contract(engine).at(pinned_version(engine))
+    if engine != "codex":
+        executable = simulated_process.install(contract, tmp_path / "bin")
+    home, project = tmp_path / "user", tmp_path / "project"
+    for name in (*contract.environment.passed, "MY_SETTING", "HTTPS_PROXY"):
         monkeypatch.setenv(name, SECRET)
-    places = [word for suffix in FORMATS for word in ("--report", str(tmp_path / f"report{suffix}"))]
+    for name in contract.environment.locations:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    copied = contract.copied_settings.files
+    places = slots(contract.store.locations if contract.store else {}, {"HOME": str(home)})
+    plant(copied, lambda file: Path(filled(file, places)))
+    plant(copied, lambda file: project / Path(filled(file, places)).relative_to(home))
+    (project / ".env").write_text(f"KEY={SECRET}\n")
+    monkeypatch.chdir(project)
+    reports = [word for suffix in FORMATS for word in ("--report", str(tmp_path / f"report{suffix}"))]
     asked = ("--my-settings", "--level", level, "--clause", clause)
-    words = (*asked, "--keep", str(tmp_path / "kept"), "--verbose", *places)
-    assert cli.run(["probe", f"codex={executable}", *words]) == 1
+    words = (*asked, "--keep", str(tmp_path / "kept"), "--verbose", *reports)
+    assert cli.run(["probe", f"{engine}={executable}", *words]) == (engine == "codex")
     said = capsys.readouterr()
-    assert f"codex@0.169.0 with your settings: {HIDING}\n" in said.out
+    names = "; ".join(f"{file.file}: {file.keys[0]}" for file in copied)
+    assert f"{engine}@{contract.version} with your settings: {names}\n" in said.out
     assert SECRET not in said.out + said.err + caplog.text
-    written = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_relative_to(home)]
-    assert {"config.toml", "probe.ndjson", written_too} <= {path.name for path in written}
+    kept = {home, project}
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and kept.isdisjoint(path.parents)]
+    assert {*(Path(file.into).name for file in copied), "probe.ndjson", written_too} <= {path.name for path in written}
     assert [path for path in written if SECRET.encode() in path.read_bytes()] == []
+
+
+def plant(copied: Iterable[CopiedFile], place: Callable[[str], Path]) -> None:
+    """Put a secret into each settings file, under keys that are copied too, and into files beside it."""
+    for file in copied:
+        path, (harmless, *keys) = place(file.file), file.keys
+        values = ELSEWHERE | dict.fromkeys(keys, SECRET) | {key: [SECRET] for key in keys[1:2]} | {harmless: True}
+        for beside in (".env", "auth.json", "history.jsonl", "sessions/rollout.jsonl"):
+            (path.parent / beside).parent.mkdir(parents=True, exist_ok=True)
+            (path.parent / beside).write_text(f"KEY={SECRET}\n")
+        lines = [f"{key} = {json.dumps(value)}\n" for key, value in values.items()]
+        path.write_text("".join(lines) if path.suffix == ".toml" else json.dumps(tomllib.loads("".join(lines))))
