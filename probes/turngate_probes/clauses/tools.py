@@ -17,11 +17,14 @@ _SHOWING = {"interactive": "tool-call/first", "auto": "tool-call/auto"}
 
 @check("question.is-told", "tool-call", blames=("turn.terminal-event",))
 def question_is_told(observed: Observations) -> Finding:
-    """In each mode no tool for questions was offered, or its question was refused or reached the caller."""
+    """In each mode no tool for questions was offered, or its question was refused or reached the caller.
+
+    A tool that neither mode offered is unproven: the release may have it under another name.
+    """
     calls = observed.contract.question_calls
     if not calls:
         raise SkippedError("the contract names no tool by which the agent asks its user")
-    found, evidence = list[str](), list[Turn]()
+    found, evidence, unproven = list[str](), list[Turn](), {call.tool for call in calls}
     for mode, name in _SHOWING.items():
         shown = observed.turn(name)
         if not any(request.tools for request in shown.watched):
@@ -31,6 +34,8 @@ def question_is_told(observed: Observations) -> Finding:
         found += [f"{call.tool} in mode {mode}: {_became_of(call, turn, observed)}" for call in offered]
         found += [] if offered else [f"none is offered in mode {mode}"]
         evidence.append(turn)
+        unproven -= {call.tool for call in offered}
+    found += [f"unproven: {', '.join(sorted(unproven))}"] if unproven else []
     return passed("; ".join(found), *evidence)
 
 
