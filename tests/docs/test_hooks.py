@@ -46,5 +46,5 @@ def test_an_option_stays_whole_at_the_end_of_a_line() -> None:
     """Code in a sentence keeps the dashes of an option with its name."""
     unused = cast(Any, None)
     html = on_page_content("<p>--a <code>probe --json</code></p><code><i>--b</i></code>", unused, unused, unused)
-    expected = '<p>--a <code>probe <span class="option">--json</span></code></p><code><i>--b</i></code>'
+    expected = '<p>--a <code>probe <span class="unbroken">--json</span></code></p><code><i>--b</i></code>'
     assert html == expected

@@ -22,8 +22,8 @@ MOST_PROBLEMS = 20
 FEW = 8  # the most columns that have room for full headings
 LONGEST_WORD = 1000
 _CODE = re.compile(r"`([^`]*)`")
-# at most as much of it as fits into the narrowest column
-_OPTION = re.compile(r"(?<![\w-])--?[a-zA-Z][a-zA-Z0-9-]{0,20}")
+# an option, at most as much of it as fits into the narrowest column, or the name of a clause set
+_WHOLE = re.compile(r"(?<![\w-])(?:--?[a-zA-Z][a-zA-Z0-9-]{0,20}|20[0-9]{2}-[0-9]{2}(?![\w-]))")
 
 REMARK_SIGNS: dict[RemarkLevel, Sign] = {"error": "fail", "warning": "deviates", "note": "stale"}
 
@@ -75,19 +75,19 @@ def _environment() -> Environment:
         "plain": visible,
         "shown": lambda text: _shown(visible(text)),
         "lines": lambda text: _shown(visible(text.strip("\n"), keep="\n\t")),
-        "prose": lambda text: Markup(_CODE.sub(r"<code>\1</code>", str(_shown(text)))),  # noqa: S704 - escaped
+        "prose": lambda text: Markup(_CODE.sub(r"<code>\1</code>", str(_shown(visible(text))))),  # noqa: S704 - escaped
         "command": lambda argv: _shown(command_line(argv, LONGEST_WORD)),
     }
     return environment
 
 
-def unbroken_options(html: str) -> str:
-    """Return a piece of HTML without tags in which no line ends between the dashes of an option and its name."""
-    return _OPTION.sub(r'<span class="option">\g<0></span>', html)
+def unbroken(html: str) -> str:
+    """Return a piece of HTML without tags in which no line ends after the dashes of an option or in a clause set."""
+    return _WHOLE.sub(r'<span class="unbroken">\g<0></span>', html)
 
 
 def _shown(text: str) -> Markup:
-    return Markup(unbroken_options(str(escape(text))))  # noqa: S704 - escaped just before
+    return Markup(unbroken(str(escape(text))))  # noqa: S704 - escaped just before
 
 
 def _source(name: str) -> str:

@@ -13,7 +13,7 @@ from tests.tools.compatibility.render import histories
 from tests.tools.docs.history.feeds import atom, entries, json_feed
 from tests.tools.docs.history.page import engine_page, overview, title
 from turngate import engine_names, history
-from turngate_probes.report.page import unbroken_options
+from turngate_probes.report.page import unbroken
 
 ROOT = Path(__file__).parents[3]
 TOP = {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md", "CHANGELOG.md": "changelog.md"}
@@ -72,7 +72,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Return a page whose options stay whole at the end of a line, where a sentence names them."""
-    return re.sub(r"(?<=<code>)[^<]+(?=</code>)", lambda code: unbroken_options(code[0]), html)
+    return re.sub(r"(?<=<code>)[^<]+(?=</code>)", lambda code: unbroken(code[0]), html)
 
 
 def _moved(link: re.Match[str]) -> str:
