@@ -140,6 +140,13 @@ ORCHESTRATORS = (
     ),
     Orchestrator("qwen_sdk.mjs", "`@qwen-code/sdk` (npm)", "@qwen-code/sdk@0.1.7", "qwen", "0.24.4"),
     Orchestrator(
+        "opencode_session.py",
+        "`py-opencode-wrapper` (PyPI), `OpenCodeSession`",
+        "py-opencode-wrapper==0.3.8",
+        "opencode",
+        "1.18.33",
+    ),
+    Orchestrator(
         "acp.mjs",
         "`@agentclientprotocol/sdk` (npm)",
         "@agentclientprotocol/sdk@2.4.0",
