@@ -21,4 +21,5 @@ def test_an_orchestrator_breaks_only_what_is_known(orchestrator: Orchestrator, t
         for row in report.results
         if row.result not in (ScenarioResult.PASS, ScenarioResult.EXCUSED)
     ]
-    assert (unexpected, report.stale) == ([], ())
+    assert unexpected == []
+    assert orchestrator.by_chance or report.stale == ()

@@ -21,6 +21,7 @@ class Orchestrator(Struct, frozen=True):
     """An orchestrator: its driver with arguments, its package (empty: this project), and the engine's release.
 
     others: Packages that the driver needs, too. turns, autonomous, git: As the options of `turngate conform`.
+    by_chance: Some of its expected breaches don't occur each time.
     """
 
     driver: str
@@ -33,6 +34,7 @@ class Orchestrator(Struct, frozen=True):
     turns: int = MOST_TURNS
     autonomous: bool = False
     git: bool = False
+    by_chance: bool = False
 
     @property
     def name(self) -> str:
@@ -145,6 +147,7 @@ ORCHESTRATORS = (
         "py-opencode-wrapper==0.3.8",
         "opencode",
         "1.18.33",
+        by_chance=True,
     ),
     Orchestrator(
         "acp.mjs",
