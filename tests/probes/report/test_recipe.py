@@ -73,8 +73,8 @@ def test_a_recipe_says_that_its_release_was_not_tested() -> None:
     assert "as turngate would, which has not tested this release" in " ".join(
         recipe("codex", "99.0.0").markdown.split()
     )
-    with pytest.raises(NotFoundError, match=r"codex 0\.168\.0 is not a release that turngate knows of"):
-        recipe("codex", "0.168.0")
+    with pytest.raises(NotFoundError, match=r"codex 0\.168\.9 is not a release that turngate knows of"):
+        recipe("codex", "0.168.9")
 
 
 @pytest.mark.parametrize("mode", ["interactive", "auto"])
