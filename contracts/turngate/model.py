@@ -10,7 +10,8 @@ ModeName: TypeAlias = Literal["auto", "interactive"]
 HandleType: TypeAlias = Literal["session_id", "session_file", "opaque"]
 ProbeMethod: TypeAlias = Literal["command", "api", "filesystem"]
 ProfileKind: TypeAlias = Literal["resumable", "sticky_process"]
-ReportKind: TypeAlias = Literal["denied", "error", "answer"]
+EngineReportKind: TypeAlias = Literal["denied", "error", "answer"]
+ReportKind: TypeAlias = EngineReportKind | Literal["session"]
 InteractionKind: TypeAlias = Literal["choose_one", "confirm", "fill_fields", "open_text", "risk_ack"]
 MAX_PROMPT = 100_000
 MAX_NAMES = 100
@@ -141,10 +142,11 @@ class Interaction(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Reported(Struct, frozen=True, forbid_unknown_fields=True):
-    """Something that the engine reports beside the agent's answer, as `text`.
+    """Something to know beside the agent's answer, as `text`. The engine reports it, but for `session`.
 
     `denied`: a tool that it did not let the agent use. `error`: an error after which the turn went on. `answer`: a text
-    of the agent in a turn whose final record has none.
+    of the agent in a turn whose final record has none. `session`: what later turns of the session may lack, by the
+    contract, because this turn failed or its engine was killed.
 
     >>> turngate.Reported("denied", "write_file").text
     'write_file'

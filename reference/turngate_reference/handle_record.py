@@ -28,10 +28,12 @@ _PROMPT_LENGTH = 80
 _TIME = Meta(extra_json_schema={"format": "date-time"})
 
 
-class SessionReference(Struct, frozen=True):
+class SessionReference(Struct, frozen=True, omit_defaults=True):
     """The engine's session id; both null: none was found.
 
     field: The engine's own name of the id.
+    seen: Whether the engine's session store held it after the turn that made it; null: nobody knows; absent: it did
+        not, or an earlier turngate did not look.
     """
 
     RULE: ClassVar[SchemaRule] = {
@@ -44,6 +46,7 @@ class SessionReference(Struct, frozen=True):
 
     field: str | None
     value: str | None
+    seen: bool | None = False
 
 
 NO_SESSION = SessionReference(None, None)
@@ -54,6 +57,7 @@ class LaunchSettings(Struct, frozen=True, kw_only=True):
 
     args: Engine options of the caller, kept on resume.
     cwd: The engine's working directory.
+    session_timeout_sec: Time limit in seconds for each turn.
     locations: Variables that decide where the engine keeps its sessions, as turn 1 had them; null: unset.
     trusted_workspace: Whether the operator trusted `cwd` on turn 1, so that files in it could reconfigure the engine.
     unsafe_allowed: Whether the operator allowed the engine on turn 1, whatever its contract says about its safety.
@@ -65,6 +69,7 @@ class LaunchSettings(Struct, frozen=True, kw_only=True):
     mode: Mode
     model: str | None
     cwd: Path
+    session_timeout_sec: Annotated[int, Meta(ge=1)] = 1200
     locations: dict[str, str | None] = {}
     trusted_workspace: bool = False
     unsafe_allowed: bool = False

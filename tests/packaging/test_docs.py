@@ -14,7 +14,7 @@ from turngate.contract import load
 from turngate.contract.verdict import FailOn, Verdict, exit_code
 from turngate_probes.report import FORMATS, ORCHESTRATOR_FORMATS
 from turngate_probes.report.build import INTERRUPTED_CODE
-from turngate_reference.conversations.cli.turns import NO_ANSWER, NOT_SAVED, OTHER_SESSION
+from turngate_reference.conversations.cli.turns import NO_ANSWER, NOT_SAVED, OTHER_SESSION, TIMED_OUT
 
 ROOT = Path(__file__).parents[2]
 CODES = (ROOT / "docs/exit-codes.md").read_text()
@@ -35,7 +35,16 @@ def blocks(kind: str) -> list[str]:
 def test_every_exit_code_is_in_the_table_and_no_other() -> None:
     """The table has every exit code of a verdict, every other one in the code, and no more."""
     verdicts = {exit_code([verdict], fail_on) for verdict in Verdict for fail_on in FailOn} | {exit_code([])}
-    others = {cli.UNANSWERED, cli.CRASHED, cli.INTERRUPTED, cli.READER_GONE, OTHER_SESSION, NO_ANSWER, NOT_SAVED}
+    others = {
+        cli.UNANSWERED,
+        cli.CRASHED,
+        cli.INTERRUPTED,
+        cli.READER_GONE,
+        OTHER_SESSION,
+        NO_ANSWER,
+        NOT_SAVED,
+        TIMED_OUT,
+    }
     assert set(coded(CODES)) == verdicts | others
     reported = {*load.schema("probe-report")["properties"]["exit_code"]["enum"]}
     assert reported == verdicts | {cli.CRASHED, INTERRUPTED_CODE}

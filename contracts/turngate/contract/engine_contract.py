@@ -61,7 +61,7 @@ from turngate.contract.values import (
     matching,
 )
 from turngate.errors import ContractError, UsageError
-from turngate.model import HandleType, ReportKind
+from turngate.model import EngineReportKind, HandleType
 
 # a file must list some, but possibly none for a given release
 SOME = Meta(extra_json_schema={"minItems": 1})
@@ -251,7 +251,7 @@ class ReportSign(Struct, frozen=True):
     item: Path of the text in each object of that list.
     """
 
-    kind: ReportKind
+    kind: EngineReportKind
     stream: Stream
     field: RecordPath
     match: Annotated[Match, NOT_EMPTY] | None = None

@@ -37,6 +37,12 @@ def session_exists(
         return None
 
 
+def session_place(store: SessionStore, handle: str, locations: Mapping[str, str | None], cwd: Path | str) -> str:
+    """Return the database, or the pattern of the file, that holds a session, with the values of its slots."""
+    values = slots(store.locations, locations) | {"handle": handle, "cwd": folder_word(str(cwd))}
+    return filled(store.check.file if store.check.kind == "sqlite" else store.check.pattern, values)
+
+
 def store_is_there(store: SessionStore, locations: Mapping[str, str | None]) -> bool:
     """Return whether the file or the folder exists that holds all sessions; one that was moved away can come back."""
     try:

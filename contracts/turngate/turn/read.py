@@ -48,6 +48,12 @@ MAX_REASON = 1000
 MAX_REPORTED = 100
 MAX_REPORT = 64 * 2**10
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
+# what later turns may lack, by symptoms of the clauses about turns that failed or whose engine was killed
+_MAY_LACK = {
+    "turn-lost": "this turn",
+    "context-lost": "what was said so far",
+    "fresh-session": "what was said so far",
+}
 NO_ANSWER = "the engine gave no answer, but may have changed files"
 
 
@@ -131,7 +137,7 @@ class TurnReading(Struct, frozen=True):
     records, `unknown` lists those that the contract does not know, and `unmatched` names a path that matched no record,
     by the section that needs it: `handle`, `events`, `end` or `final`. `after_end` are the kinds of records after the
     one that proves the end, without those that the contract expects there. `crlf` are the streams with lines that end
-    in CRLF. `reported` is what the engine reports beside the answer, each once.
+    in CRLF. `reported` is what to know beside the answer, each once.
 
     >>> reading = turngate.read_turn(turngate.load_contract("codex", "0.169.0"), "auto", b"", b"no network", 1)
     >>> reading.result.failure_reason, reading.result.stderr
@@ -276,6 +282,7 @@ class TurnReader:
         stderr = self._tails["stderr"].decode("utf-8", "replace")
         census = self._watches[contract.events.stream].census
         wrong = self._failure(of_turn, exit_code, ended, unmatched.get("end"))
+        killed = ended is not Ended.EXIT or exit_code is None or exit_code < 0
         session = None
         if of_turn.value is not None:
             session = EngineSessionHandle(contract.engine, contract.handle.handle_type, of_turn.value, self._turn_index)
@@ -294,7 +301,10 @@ class TurnReader:
             unmatched=unmatched,
             after_end=self._after_end(),
             crlf=tuple(name for name in STREAMS if self._framers[name].has_crlf),
-            reported=tuple(one for one in self._reported if one.kind != "answer" or final is None),
+            reported=(
+                *session_caveats(contract, failed=wrong is not None, killed=killed),
+                *(one for one in self._reported if one.kind != "answer" or final is None),
+            )[:MAX_REPORTED],
         )
 
     def _watch(self, stream: Stream) -> RecordDispatch:
@@ -450,6 +460,15 @@ class TurnReader:
             ),
         )
         return next((f"{code}: {detail}" for holds, code, detail in reasons if holds), None)
+
+
+def session_caveats(contract: EngineContract, *, failed: bool, killed: bool) -> tuple[Reported, ...]:
+    """Return what later turns of a session may lack after a turn that failed or whose engine was killed."""
+    clause = "resume.after-kill" if killed else "resume.after-failure" if failed else None
+    lacks = (_MAY_LACK.get(known.symptom) for known in contract.deviations if known.clause == clause)
+    how = "was killed in this turn" if killed else "failed in this turn"
+    texts = dict.fromkeys(f"{contract.title} {how}, so later turns may lack {lack}" for lack in lacks if lack)
+    return tuple(Reported("session", text) for text in texts)
 
 
 def is_blank(text: str | None) -> bool:

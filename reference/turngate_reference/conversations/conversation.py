@@ -15,6 +15,7 @@ from turngate import (
     Mode,
     NotFoundError,
     RefusedError,
+    Reported,
     Stop,
     Trust,
     TurnReader,
@@ -26,10 +27,21 @@ from turngate import (
 from turngate.argv.environment import relocated
 from turngate.argv.file_marks import check_file_marks
 from turngate.argv.trust import NO_TRUST
+from turngate.model import HUNG
 from turngate.turn.envelope import Envelope
+from turngate.turn.read import session_caveats
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir, locked
-from turngate_reference.engine.attempt import Attempt, InstalledEngine, RunOptions, attempt, find_engine, traces
+from turngate_reference.engine.attempt import (
+    Attempt,
+    InstalledEngine,
+    RunOptions,
+    alone_in,
+    attempt,
+    find_engine,
+    traces,
+)
+from turngate_reference.engine.session import ObstacleError, check_stored, seen_after_first_turn
 from turngate_reference.handle_record import (
     NO_SESSION,
     DeletedRecordError,
@@ -49,6 +61,7 @@ class StartRequest(Struct, frozen=True):
     model: str | None
     cwd: Path | None
     args: tuple[str, ...]
+    session_timeout_sec: int
 
 
 class Attempted(Struct, frozen=True):
@@ -99,12 +112,17 @@ class Conversations(Struct, frozen=True):
             workspace=workspace,
             allow_file_marks=True,
         )
-        with self.data.new_run(asked.engine) as (handle, directory), _naming(self.data, handle):
+        with (
+            alone_in(installed.contract, cwd),
+            self.data.new_run(asked.engine) as (handle, directory),
+            _naming(self.data, handle),
+        ):
             launch = LaunchSettings(
                 args=asked.args,
                 mode=asked.mode,
                 model=asked.model,
                 cwd=(cwd or directory).absolute(),
+                session_timeout_sec=asked.session_timeout_sec,
                 locations=session_locations(installed.contract, os.environ),
                 trusted_workspace=cwd is not None and self.trust.trusts(cwd),
                 unsafe_allowed=asked.engine in self.trust.unsafe_engines,
@@ -112,8 +130,11 @@ class Conversations(Struct, frozen=True):
             record = handle_record.new(directory, asked.engine, launch, asked.prompt, state=State.RUNNING, turns=1)
             return self._attempt(record, installed, built)
 
-    def resume(self, prefix: str, message: str) -> Attempted | SentReply:
-        """Run the next turn of a conversation, or let the server that keeps its process; TurngateError: it can't be."""
+    def resume(self, prefix: str, message: str, session_timeout_sec: int | None) -> Attempted | SentReply:
+        """Run the next turn of a conversation, or let the server that keeps its process; TurngateError: it can't be.
+
+        `session_timeout_sec` limits this turn and all that follow (None: the limit stays).
+        """
         handle = handle_record.find(self.data, prefix).handle
         with locked(self.data.lock(handle), handle):
             # read again: another attempt may have ended between finding and locking
@@ -123,6 +144,9 @@ class Conversations(Struct, frozen=True):
                 from turngate_reference.conversations import served  # noqa: PLC0415 - it needs a database, and takes longer
 
                 with served.opened(self.data, record) as run:
+                    if run.waits and session_timeout_sec is not None:
+                        what = f"the time limit of {handle} can't be changed: it is a run of turngate serve"
+                        raise UsageError(what, "leave --timeout out")
                     if run.is_kept:
                         return SentReply(*run.send(message))
                     if run.waits:
@@ -134,7 +158,10 @@ class Conversations(Struct, frozen=True):
                         return replace(tried, unsaved=why, deleted=True)
                     record = run.record_after(record)
             news = f"run {record.run_id} had already ended and doesn't show this turn" if record.served else ""
-            return replace(self._continue(record, message), news=news)
+            if session_timeout_sec is not None:
+                record = replace(record, launch=replace(record.launch, session_timeout_sec=session_timeout_sec))
+            tried = self._continue(record, message)
+            return replace(tried, news=news or tried.news)
 
     def safe(
         self,
@@ -163,12 +190,19 @@ class Conversations(Struct, frozen=True):
             if not directory.is_dir():
                 hint = f"restore it, or start again: {self._start(record)}"
                 raise NotFoundError(f"directory {directory} of {handle} doesn't exist any more", hint)
+        caveats: tuple[Reported, ...] = ()
         if record.state is State.RUNNING:  # turngate was killed in the last attempt
             from turngate_reference.conversations import killed  # noqa: PLC0415 - slow to import, and seldom needed
 
-            record = killed.settled(record, find_engine(record.engine, self.data, self.stop, launch.cwd).contract)
+            contract = find_engine(record.engine, self.data, self.stop, launch.cwd).contract
+            record, caveats = killed.settled(record, contract), session_caveats(contract, failed=True, killed=True)
         session = self._session(record)
         installed = find_engine(record.engine, self.data, self.stop, launch.cwd)
+        try:
+            check_stored(installed.contract, session, launch.locations, launch.cwd, seen=record.session.seen)
+        except ObstacleError as lost:
+            hint = lost.hint or f"restore it, or start again: {self._start(record)}"
+            raise UsageError(f"{handle} can't be resumed: {lost.detail}", hint) from lost
         chosen = None if launch.cwd == record.run_directory.absolute() else launch.cwd
         contract = self.safe(installed.contract, launch.mode, message, chosen, launch.cwd, launch.locations)
         built = resumed_turn(
@@ -181,8 +215,9 @@ class Conversations(Struct, frozen=True):
             workspace=launch.cwd,
             allow_file_marks=True,
         )
-        with _naming(self.data, handle):
-            return self._attempt(record.updated(turns=record.turns + 1), installed, built)
+        with _naming(self.data, handle), alone_in(contract, launch.cwd):
+            tried = self._attempt(record.updated(turns=record.turns + 1), installed, built)
+        return replace(tried, news="; ".join(f"in the last turn, {one.text}" for one in caveats))
 
     def _session(self, record: HandleRecord) -> str:
         if record.session.value is not None:
@@ -205,7 +240,8 @@ class Conversations(Struct, frozen=True):
             installed.contract, Mode.AUTO, turn_index=record.turns, resumed=built.resumed, on_text=self.on_text
         )
         env = relocated(os.environ, record.launch.locations)
-        options = RunOptions(record.launch.cwd, env, self.stop, tag=record.run_id)
+        limit = record.launch.session_timeout_sec
+        options = RunOptions(record.launch.cwd, env, self.stop, timeout=float(limit), tag=record.run_id)
         try:
             done = attempt(installed, built, reader, traces(record.run_directory, record.turns), options)
         except Exception:
@@ -213,10 +249,14 @@ class Conversations(Struct, frozen=True):
                 handle_record.rewrite(path, record.updated(state=State.FAILED))
             raise
         other_session = _is_other_session(done, built.resumed)
-        session = built.resumed or _reported(done)
+        state = State.FAILED if other_session else _state(done)
+        session, seen, launch = built.resumed or _reported(done), record.session.seen, record.launch
+        if session and not built.resumed:
+            is_failed = state is State.FAILED
+            seen = seen_after_first_turn(installed.contract, session, launch.locations, launch.cwd, failed=is_failed)
         record = record.updated(
-            session=SessionReference(installed.contract.handle.field, session) if session else NO_SESSION,
-            state=State.FAILED if other_session else _state(done),
+            session=SessionReference(installed.contract.handle.field, session, seen) if session else NO_SESSION,
+            state=state,
         )
         tried = Attempted(record, done, other_session)
         try:
@@ -251,11 +291,11 @@ def _is_other_session(done: Attempt, resumed: str | None) -> bool:
     reported = _reported(done)
     if resumed is None or resumed == reported:
         return False
-    return reported is not None or ((done.exit_code == 0 or done.lingered) and not done.interrupted)
+    return reported is not None or ((done.exit_code == 0 or done.lingered) and done.ended not in HUNG)
 
 
 def _state(done: Attempt) -> State:
-    if done.interrupted or not done.went_well:
+    if done.ended in HUNG or not done.went_well:
         return State.FAILED
     asks = isinstance(done.envelope, Envelope) and done.envelope.interaction
     return State.WAITING_USER if asks else State.SUCCEEDED

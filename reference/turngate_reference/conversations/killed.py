@@ -24,8 +24,9 @@ def end_engine(record: HandleRecord) -> None:
 def settled(record: HandleRecord, contract: EngineContract) -> HandleRecord:
     """End the engine as `end_engine` does; return the record with the session that the engine has reported, if any."""
     end_engine(record)
-    session = record.session.value or _reported_session(record, contract)
-    return record.updated(session=SessionReference(contract.handle.field, session)) if session else record
+    if record.session.value or not (session := _reported_session(record, contract)):
+        return record
+    return record.updated(session=SessionReference(contract.handle.field, session, seen=None))
 
 
 def _reported_session(record: HandleRecord, contract: EngineContract) -> str | None:

@@ -16,9 +16,10 @@ from turngate.process import end_orphans
 from turngate_reference.conversations.server_client import send_reply
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.attempt import Attempt, InstalledEngine, contract_for, find_engine
+from turngate_reference.engine.session import ObstacleError
 from turngate_reference.handle_record import HandleRecord
 from turngate_reference.server.orchestrator import transitions
-from turngate_reference.server.orchestrator.continuation import ObstacleError, engine_to_resume, with_session
+from turngate_reference.server.orchestrator.continuation import engine_to_resume, with_session
 from turngate_reference.server.orchestrator.decide import TurnResult, failed
 from turngate_reference.server.orchestrator.headless import TurnFailed, TurnWork, command
 from turngate_reference.server.orchestrator.owner import Owner

@@ -23,7 +23,7 @@ from tests.contracts.turns import (
 )
 from tests.tables import each
 from turngate.contract import load
-from turngate.contract.engine_contract import EngineContract
+from turngate.contract.engine_contract import Deviation, EngineContract
 from turngate.contract.launch import Stream
 from turngate.model import Ended, EngineSessionHandle, Mode, Outcome, Repair, Reported
 from turngate.turn.framing import MAX_LOOKS
@@ -133,6 +133,38 @@ def test_what_is_reported_beside_the_answer_is_read(
     """Denied tools, errors of a turn that went on, and an answer that the final record lacks are read, each once."""
     expected = [Reported("answer", "Here it is."), Reported("denied", "Bash")] if reported is None else reported
     assert list(read_turn(contract, AUTO, lines(*records).encode(), b"", 0).reported) == expected
+
+
+@each(
+    "symptom, lacks",
+    [("turn-lost", "this turn"), ("context-lost", "what was said so far"), ("hang", None), ("refused", None)],
+)
+def test_what_a_session_may_lack_is_told_after_turns_that_can_cause_it(symptom: str, lacks: str | None) -> None:
+    """The contract says after which turns, a killed engine's or failed ones, and what a resume then lacks."""
+    known = tuple(
+        Deviation(f"resume.after-{what}", symptom, "tell the user")
+        for what in (("kill",) if lacks is None else ("kill", "failure"))
+    )
+    contract = replace(CLAUDE, deviations=known)
+    stdout = lines(RESULT | {"result": "hi"}).encode()
+
+    def caveats(code: int | None, ended: Ended = Ended.EXIT) -> list[str]:
+        reported = read_turn(contract, AUTO, stdout, b"", code, ended=ended).reported
+        return [one.text for one in reported if one.kind == "session"]
+
+    assert caveats(0) == []
+    told = [f"so later turns may lack {lacks}"] if lacks else []
+    for killed in (caveats(0, Ended.LINGERED), caveats(-9), caveats(None), caveats(143, Ended.TIMEOUT)):
+        assert [text.partition(" was killed in this turn, ")[2] for text in killed] == told
+    assert [text.partition(" failed in this turn, ")[2] for text in caveats(1)] == told
+
+
+def test_the_newest_claude_may_lose_the_turn_in_which_it_was_killed() -> None:
+    """It writes a turn to its session after it has printed the result."""
+    stdout = lines(RESULT | {"result": "hi"}).encode()
+    told = Reported("session", "Claude Code was killed in this turn, so later turns may lack this turn")
+    assert read_turn(CLAUDE, AUTO, stdout, b"", 0, ended=Ended.LINGERED).reported == (told,)
+    assert read_turn(CLAUDE, AUTO, stdout, b"", 0).reported == ()
 
 
 def test_what_is_reported_is_bounded() -> None:

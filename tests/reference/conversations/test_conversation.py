@@ -399,6 +399,34 @@ def test_a_conversation_without_session_is_not_resumed(cli_env: CliEnv, value: s
     assert len(cli_env.calls()) == 1
 
 
+def test_a_session_that_its_store_has_lost_is_not_resumed(cli_env: CliEnv) -> None:
+    """An engine could start afresh under the same id, so that nobody would notice; the record stays as it was."""
+    cli_env.engine("codex", d.codex("hi"))
+    session = cli_env.keep_session()
+    handle = cli_env.begin()
+    assert cli_env.type("resume", handle, "go on").code == 0
+    before = cli_env.record(handle)
+    assert before["session"]["seen"] is True
+    session.unlink()
+    said = cli_env.type("resume", handle, "go on")
+    assert said.code == 2
+    assert f"{handle} can't be resumed: the engine's session store does not hold {d.SESSION}" in said.err
+    assert f"{cli_env.root}/home/.codex/sessions/*" in said.err
+    assert "restore it, or start again: turngate start codex" in said.err
+    shutil.rmtree(cli_env.root / "home/.codex/sessions")
+    assert "the session store of codex isn't there any more" in cli_env.type("resume", handle, "go on").err
+    assert (cli_env.record(handle), len(cli_env.calls())) == (before, 2)
+
+
+def test_a_session_that_was_never_in_the_store_is_resumed(cli_env: CliEnv) -> None:
+    """The engine may keep it elsewhere, unless the turn that made it failed."""
+    cli_env.engine("codex", d.codex("hi"), d.codex("hi"), [*d.codex()[:1], ["exit", 1]])
+    (cli_env.root / "home/.codex/sessions").mkdir(parents=True)
+    assert cli_env.type("resume", cli_env.begin(), "go on").code == 0
+    failed = d.handle_in(cli_env.type("start", "codex", "hello").err)
+    assert "does not hold" in cli_env.type("resume", failed, "go on").err
+
+
 def test_an_engine_that_is_not_installed_is_named(cli_env: CliEnv) -> None:
     """Without the executable on PATH, both commands exit with 2 and say how to install it; the record stays."""
     cli_env.engine("codex", d.codex("hi"))

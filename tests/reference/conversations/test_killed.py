@@ -12,6 +12,7 @@ from tests.reference.cli_env import CliEnv
 def _handle(cli_env: CliEnv) -> str:
     """Provide a conversation of which nothing was recorded but the output of its first turn."""
     cli_env.engine("codex", d.codex("hi"), d.codex("Next."))
+    cli_env.keep_session()
     handle = cli_env.begin()
     cli_env.change(handle, {"state": "running", "session": {"field": None, "value": None}})
     return handle
@@ -30,7 +31,7 @@ def test_the_session_of_a_killed_first_turn_is_resumed(cli_env: CliEnv, handle: 
     assert (said.code, said.out) == (0, "Next.\n")
     assert d.SESSION in cli_env.calls()[1]["argv"]
     record = cli_env.record(handle)
-    assert record["session"] == {"field": "thread_id", "value": d.SESSION}
+    assert record["session"] == {"field": "thread_id", "value": d.SESSION, "seen": None}
     assert (record["state"], record["turns"]) == ("succeeded", 2)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 from msgspec import to_builtins
 
-from turngate import Interaction, Repair, Stop
+from turngate import Ended, Interaction, Repair, Stop
 from turngate.process import EXIT_LIMIT
 from turngate.process.session_store import session_exists
 from turngate.sanitize import last_lines, quoted_lines, visible
@@ -124,6 +124,10 @@ def diagnostics(done: Attempted) -> None:
         _note_quoted("\n".join(lines), "  | ")
     if done.attempt.interrupted:
         _note("interrupted")
+    elif done.attempt.ended is Ended.TIMEOUT:
+        limit = f"its time limit of {record.launch.session_timeout_sec} s"
+        _note(f"{record.engine} was still running at {limit}, and was stopped; it may have changed files; see {folder}")
+        _note("to give each turn more time, resume with --timeout SECONDS")
     elif code != 0:
         silent = ", without an answer; it may have changed files" if done.attempt.is_silent else ""
         _note(f"{record.engine} {_ended(done)}{silent}; see {folder}")
@@ -146,6 +150,9 @@ def _session_notes(done: Attempted) -> None:
         _note_quoted(reading.handle.unfamiliar, "the session id has an unfamiliar shape, but is used: ")
     if record.session.value is None:
         _note_quoted(reading.handle.detail, "no session id: ")
+    for one in reading.reported:
+        if one.kind == "session":
+            _note(one.text)
 
 
 def _tell_what_is_saved(done: Attempted) -> None:
@@ -177,8 +184,9 @@ def continuation(record: HandleRecord, command: str) -> None:
     if record.session.value is None:
         _note(f"handle {record.handle} (it can't be resumed)")
     elif _is_missing(record, record.session.value):
-        lost = f"{record.engine} can resume it only if it keeps sessions in another place"
-        _note(f"handle {record.handle} (its session is not in the session store of {record.engine}: {lost})")
+        elsewhere = f": {record.engine} can resume it only if it keeps sessions in another place"
+        lost = elsewhere if record.session.seen is False else ", so it can't be resumed"
+        _note(f"handle {record.handle} (its session is not in the session store of {record.engine}{lost})")
     else:
         _note(f"handle {record.handle}; to continue: {command} {record.handle} MESSAGE")
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from turngate import Mode, RefusedError, Stop
+from turngate import Ended, Mode, RefusedError, Stop
 from turngate.cli import given_as
 from turngate.files import contract_files
 from turngate.process.sessions import adopting_orphans
@@ -23,12 +24,14 @@ from turngate_reference.trust_options import trust, trust_options
 NOT_RUN = 2
 OTHER_SESSION, NO_ANSWER, NOT_SAVED = 4, 5, 6
 SIGNALLED = 128
+TIMED_OUT = 124  # as of timeout(1)
 INTERRUPTED = 130
 MAX_BYTES = 4 * 2**20
 
 _CODES = """Exits with the engine's exit code (128 + N if signal N killed it), except: 2 the engine was not run,
 4 the engine answered in a different session, 5 the engine exited with 0 without a whole answer, 6 the engine ran, but
-its result can't be saved, 130 interrupted, 141 the reader of the output is gone."""
+its result can't be saved, 124 the engine was still running at its time limit, 130 interrupted, 141 the reader of the
+output is gone."""
 
 _as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print the handle record as JSON instead of the answer."
@@ -40,6 +43,10 @@ _file_marks = click.option(
     is_flag=True,
     help="In mode interactive, let marks in the text, such as @~/notes, make the engine read files anywhere.",
 )
+
+
+# the bounds and the default are those of `session_timeout_sec` in the API
+_timeout = partial(click.option, "--timeout", "session_timeout_sec", type=click.IntRange(1, 86400), metavar="SECONDS")
 
 
 def _text_file(option: str, what: str) -> Callable[[Any], Any]:
@@ -89,12 +96,14 @@ class StartOptions(TurnOptions, frozen=True, kw_only=True):
     mode: str
     model: str | None
     cwd: Path | None
+    session_timeout_sec: int
 
 
 class ResumeOptions(TurnOptions, frozen=True, kw_only=True):
     """What `resume` was given."""
 
     handle: str
+    session_timeout_sec: int | None
 
 
 class EngineFirst(click.Command):
@@ -125,6 +134,7 @@ class EngineFirst(click.Command):
 @click.option(
     "--cwd", type=click.Path(file_okay=False, path_type=Path), help="Working directory of the engine, also for resumes."
 )
+@_timeout(default=1200, show_default=True, help="Time limit in seconds for each turn, also for resumes.")
 @_text_file("--prompt-file", "the prompt")
 @trust_options
 @_file_marks
@@ -145,7 +155,8 @@ def start(options: StartOptions) -> int:
     turngate start codex -- "-v or -q?" -- --add-dir docs
     """
     text, args = _prompt_and_options(options.words, options.from_file)
-    asked = StartRequest(options.engine, text, Mode(options.mode), options.model, options.cwd, args)
+    limit = options.session_timeout_sec
+    asked = StartRequest(options.engine, text, Mode(options.mode), options.model, options.cwd, args, limit)
     return _converse(options, lambda conversations: conversations.start(asked))
 
 
@@ -164,6 +175,7 @@ def _prompt_and_options(words: tuple[str, ...], from_file: str | None) -> tuple[
 
 
 @click.command(context_settings={"allow_interspersed_args": False}, epilog=_CODES)
+@_timeout(help="Time limit in seconds for this turn and those that follow.  [default: that of the start]")
 @_text_file("--message-file", "the message")
 @trust_options
 @_file_marks
@@ -180,7 +192,8 @@ def resume(options: ResumeOptions) -> int:
     turngate's own options before HANDLE. MESSAGE is one argument, or everything after `--`.
     """
     text = _message(options.words, options.from_file)
-    return _converse(options, lambda conversations: conversations.resume(options.handle, text))
+    limit = options.session_timeout_sec
+    return _converse(options, lambda conversations: conversations.resume(options.handle, text, limit))
 
 
 def _message(words: tuple[str, ...], from_file: str | None) -> str:
@@ -234,6 +247,8 @@ def _exit_code(done: Attempted) -> int:
         return NOT_SAVED
     if done.attempt.interrupted:
         return INTERRUPTED
+    if done.attempt.ended is Ended.TIMEOUT:
+        return TIMED_OUT
     if done.other_session:
         return OTHER_SESSION
     if done.attempt.lingered:

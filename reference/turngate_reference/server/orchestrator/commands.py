@@ -26,8 +26,9 @@ from turngate.process.instruction_files import check_instruction_files
 from turngate_reference import handle_record
 from turngate_reference.data_dir import HANDLE_LENGTH, locked
 from turngate_reference.engine.attempt import InstalledEngine, contract_for
+from turngate_reference.engine.session import ObstacleError
 from turngate_reference.server.orchestrator import transitions
-from turngate_reference.server.orchestrator.continuation import ObstacleError, check_session, engine_to_resume
+from turngate_reference.server.orchestrator.continuation import check_session, engine_to_resume
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult
 from turngate_reference.server.orchestrator.engines import Engines
 from turngate_reference.server.orchestrator.headless import first_prompt, reply_prompt

@@ -10,27 +10,11 @@ from msgspec.structs import replace
 
 from turngate import ContractError, EngineContract, MachineError, Mode
 from turngate.contract.session_ids import unsafe
-from turngate.process.session_store import session_exists, store_is_there
 from turngate_reference.engine.attempt import InstalledEngine, contract_for
+from turngate_reference.engine.session import ObstacleError, check_stored
 from turngate_reference.server.orchestrator.run_files import lost_workspace
 from turngate_reference.server.store.runs import Run
 from turngate_reference.states import RunError, RunErrorCode
-
-
-class ObstacleError(Exception):
-    """What keeps a run from going on: `code` says what, and `hint` what brings it back.
-
-    The code SESSION_RESUME_FAILED means that nothing does: the session is gone.
-    """
-
-    def __init__(self, code: RunErrorCode, detail: str, hint: str = "") -> None:
-        super().__init__(code, detail, hint)
-        self.code, self.detail, self.hint = code, detail, hint
-
-    @property
-    def is_final(self) -> bool:
-        """Whether the session is gone."""
-        return self.code is RunErrorCode.SESSION_RESUME_FAILED
 
 
 def engine_to_resume(run: Run, find: Callable[[str, Path], InstalledEngine]) -> InstalledEngine:
@@ -74,17 +58,5 @@ def check_session(run: Run, contract: EngineContract) -> bool | None:
         raise ObstacleError(RunErrorCode.SESSION_RESUME_FAILED, "no session id was saved")
     if why := unsafe(session):
         raise ObstacleError(RunErrorCode.SESSION_RESUME_FAILED, f"the session id can't be passed on: {why}")
-    store, seen = contract.store, run.recovery.session_seen if run.recovery else None
-    # if the session was not in this store right after it was created, the engine keeps it elsewhere
-    if store is None or seen is False:
-        return None
-    exists = session_exists(store, session, run.locations, run.cwd)
-    was_there = seen is True
-    if was_there and (exists is None or (not exists and not store_is_there(store, run.locations))):
-        why = "can't be read" if exists is None else "isn't there any more"
-        detail, hint = f"the session store of {run.engine} {why}", "unlock or restore it, then try again"
-        raise ObstacleError(RunErrorCode.SESSION_STORE_UNAVAILABLE, detail, hint)
-    if exists is False:
-        detail = f"the engine's session store does not hold {session}"
-        raise ObstacleError(RunErrorCode.SESSION_RESUME_FAILED, detail)
-    return exists
+    seen = run.recovery.session_seen if run.recovery else None
+    return check_stored(contract, session, run.locations, run.cwd, seen=seen)

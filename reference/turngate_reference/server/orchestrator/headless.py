@@ -31,11 +31,20 @@ from turngate import (
 from turngate.argv import artifacts
 from turngate.files import real_path
 from turngate.process import start_time
-from turngate.process.session_store import session_exists
 from turngate.turn.session_id import unfamiliar
-from turngate_reference.engine.attempt import Attempt, InstalledEngine, NoRoomError, RunOptions, attempt, traces
+from turngate_reference.engine.attempt import (
+    Attempt,
+    BusyWorkspaceError,
+    InstalledEngine,
+    NoRoomError,
+    RunOptions,
+    alone_in,
+    attempt,
+    traces,
+)
+from turngate_reference.engine.session import ObstacleError, seen_after_first_turn
 from turngate_reference.server.orchestrator import workspace_files
-from turngate_reference.server.orchestrator.continuation import ObstacleError, check_session, with_session
+from turngate_reference.server.orchestrator.continuation import check_session, with_session
 from turngate_reference.server.orchestrator.decide import (
     INTERRUPTED,
     DataFlaw,
@@ -191,7 +200,11 @@ class TurnWork(Struct, frozen=True):
             on_start=started,
         )
         try:
-            return Played(attempt(plan.engine, built, reader, traces(run.run_directory, run.turn_index), options))
+            with alone_in(plan.engine.contract, run.cwd):
+                return Played(attempt(plan.engine, built, reader, traces(run.run_directory, run.turn_index), options))
+        except BusyWorkspaceError as busy:
+            code = RunErrorCode.ENGINE_UNAVAILABLE if run.turn_index == 1 else RunErrorCode.WORKSPACE_UNAVAILABLE
+            raise TurnFailed(code, str(busy), unsent=True) from busy
         except NoRoomError as ours:
             raise TurnFailed(RunErrorCode.ORCHESTRATOR_ERROR, str(ours)) from ours
         except RefusedError as unguarded:
@@ -239,9 +252,10 @@ class TurnWork(Struct, frozen=True):
         handle = done.reading.session if run.session is None else None
         session_seen = None
         if handle and run.execution_mode is Mode.INTERACTIVE and run.is_resumable:
-            is_there = session_exists(contract.store, handle.handle_value, run.locations, run.cwd) is True
-            # an engine that failed may have stored none, which says nothing about where it would
-            session_seen = is_there or (None if decision.state is State.FAILED else False)
+            is_failed = decision.state is State.FAILED
+            session_seen = seen_after_first_turn(
+                contract, handle.handle_value, run.locations, run.cwd, failed=is_failed
+            )
         session = stored_session(contract, handle.handle_value, run.turn_index) if handle else None
         return decision, replace(
             known,

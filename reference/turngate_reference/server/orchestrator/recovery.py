@@ -7,10 +7,12 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from turngate import MachineError, UsageError
+from turngate import ContractError, MachineError, Reported, UsageError
 from turngate.contract.session_ids import unsafe
 from turngate.process import Noted, end_orphans
+from turngate.turn.read import session_caveats
 from turngate_reference.data_dir import locked
+from turngate_reference.engine.attempt import contract_for
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.continuation import with_session
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, UNANSWERABLE, Decision, TurnResult, failed
@@ -113,8 +115,11 @@ def _end(store: Store, records: Records, run: Run, decision: Decision, left: Pro
         decision = Decision(Cause.CANCELED)
     if decision.error is not None:
         decision = replace(decision, error=with_session(run, decision.error))
+    caveats: tuple[Reported, ...] = ()
+    with suppress(ContractError):
+        caveats = session_caveats(contract_for(run.engine, run.engine_version), failed=True, killed=True)
     with store.writing() as connection:
-        transitions.end(connection, records, run, decision, TurnResult(process=left))
+        transitions.end(connection, records, run, decision, TurnResult(process=left, reported=caveats))
 
 
 def noted_processes(note: ProcessNote | None) -> list[Noted]:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISDIR
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from turngate import MachineError, UsageError
@@ -86,10 +86,12 @@ class Records(Struct, frozen=True):
 def record_of(run: Run, state: State, session: RunSession | None) -> HandleRecord:
     """Return the record of a run that has had a turn."""
     field = contract_for(run.engine, run.engine_version).handle.field
+    seen = run.recovery.session_seen if run.recovery else None
+    seen = None if isinstance(seen, UnsetType) else seen
     record = _new(run.run_directory, run.launch, run.cwd)
     return replace(
         record,
-        session=SessionReference(field, session.handle_value) if session else NO_SESSION,
+        session=SessionReference(field, session.handle_value, seen) if session else NO_SESSION,
         launch=replace(record.launch, locations=run.locations),
         state=state,
         turns=run.turn_index,
@@ -104,6 +106,7 @@ def _new(directory: Path, launch: RunLaunch, cwd: Path) -> HandleRecord:
         mode=launch.execution_mode,
         model=launch.model,
         cwd=cwd,
+        session_timeout_sec=launch.session_timeout_sec,
         trusted_workspace=launch.trusted_workspace,
         unsafe_allowed=launch.unsafe_allowed,
     )

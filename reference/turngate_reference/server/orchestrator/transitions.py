@@ -258,7 +258,8 @@ def end(
         "wait_deadline_at": None,
     }
     if result.session_seen is not None:
-        columns["recovery"] = replace(run.recovery or Recovery(), session_seen=result.session_seen)
+        run = replace(run, recovery=replace(run.recovery or Recovery(), session_seen=result.session_seen))
+        columns["recovery"] = run.recovery
     if decision.state in ENDED:
         columns["ended_at"] = now()
     elif run.is_sticky:

@@ -49,14 +49,17 @@ def test_the_command_to_continue_names_the_data_directory_where_one_was_asked_fo
 
 def test_what_can_not_be_continued_is_not_offered(cli_env: CliEnv) -> None:
     """If the engine has stored no session, or has lost it, no command to continue is printed."""
-    cli_env.engine("codex", [*d.codex()[:1], ["exit", 1]], d.codex("hi"), [["exit", 1]])
+    cli_env.engine("codex", d.codex("hi"), [*d.codex()[:1], ["exit", 1]], d.codex("hi"))
     said = cli_env.type("start", "codex", "hello")
     told = "(its session is not in the session store of codex: codex can resume it only if it keeps sessions in another"
+    assert (told in said.err, "to continue" in said.err) == (True, False), said
+    said = cli_env.type("start", "codex", "hello")
+    told = "(its session is not in the session store of codex, so it can't be resumed)"
     assert (told in said.err, "to continue" in said.err) == (True, False), said
     session = cli_env.keep_session()
     said = cli_env.type("start", "codex", "hello")
     assert "to continue" in said.err
-    session.unlink()
+    cli_env.engine("codex", [["remove", str(session)], ["exit", 1]])
     said = cli_env.type("resume", d.handle_in(said.err), "again")
     assert (told in said.err, "to continue" in said.err) == (True, False), said
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -13,7 +14,10 @@ from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
 from tests.tables import each
 from turngate.contract import load
+from turngate.decoding import convert
 from turngate_reference.conversations.cli.turns import MAX_BYTES
+from turngate_reference.handle_record import LaunchSettings
+from turngate_reference.server.requests import _DEFAULTS
 
 LONGEST = "\N{GRINNING FACE}" * (MAX_BYTES // 4)  # of as many characters as Codex takes
 
@@ -214,6 +218,7 @@ def test_json_has_what_the_engine_reports_beside_its_answer(cli_env: CliEnv) -> 
 def test_the_exit_code_of_the_engine_is_ours(cli_env: CliEnv, code: int) -> None:
     """`start` and `resume` exit with the engine's exit code."""
     cli_env.engine("codex", [*d.codex("hi"), ["exit", code]])
+    cli_env.keep_session()
     said = cli_env.type("start", "codex", "hello")
     assert said.code == code
     assert cli_env.type("resume", d.handle_in(said.err), "go on").code == code
@@ -225,6 +230,29 @@ def test_an_engine_that_a_signal_ended_gives_128_and_its_number(cli_env: CliEnv)
     said = cli_env.type("start", "codex", "hello")
     assert said.code == 128 + signal.SIGKILL
     assert "codex was killed by signal 9" in said.err
+
+
+def test_a_turn_has_a_time_limit(cli_env: CliEnv) -> None:
+    """That of the start holds for every turn until a resume names another; the exit code is that of `timeout`."""
+    cli_env.engine("codex", d.codex(more=[["hang"]]), d.codex("hi"), d.codex(more=[["hang"]]))
+    cli_env.keep_session()
+    said = cli_env.type("start", "codex", "--timeout", "1", "hello")
+    assert (said.code, "codex was still running at its time limit of 1 s, and was stopped" in said.err) == (124, True)
+    assert "resume with --timeout SECONDS" in said.err
+    record = cli_env.only_record()
+    assert (record["state"], record["launch"]["session_timeout_sec"]) == ("failed", 1)
+    assert cli_env.type("resume", "--timeout", "60", record["handle"], "go on").code == 0
+    assert cli_env.record(record["handle"])["launch"]["session_timeout_sec"] == 60
+    assert cli_env.type("resume", "--timeout", "1", record["handle"], "go on").code == 124
+
+
+def test_without_an_option_the_time_limit_is_that_of_the_server(cli_env: CliEnv) -> None:
+    """A record of an earlier turngate has none, and gets it too."""
+    cli_env.engine("codex", d.codex("hi"))
+    cli_env.begin()
+    assert cli_env.only_record()["launch"]["session_timeout_sec"] == _DEFAULTS["session_timeout_sec"]
+    old: dict[str, Any] = {"args": [], "mode": "auto", "model": None, "cwd": "/"}
+    assert convert(old, LaunchSettings, dec_hook=lambda kind, text: kind(text)).session_timeout_sec == 1200
 
 
 @pytest.mark.parametrize(

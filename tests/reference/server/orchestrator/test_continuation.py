@@ -10,12 +10,8 @@ from tests.reference.server_env import ASK, ServerEnv
 from turngate import NotInstalledError
 from turngate.contract import load
 from turngate_reference.engine.attempt import InstalledEngine
-from turngate_reference.server.orchestrator.continuation import (
-    ObstacleError,
-    check_session,
-    engine_to_resume,
-    with_session,
-)
+from turngate_reference.engine.session import ObstacleError
+from turngate_reference.server.orchestrator.continuation import check_session, engine_to_resume, with_session
 from turngate_reference.server.store.runs import Recovery, Run
 from turngate_reference.states import RunError, RunErrorCode
 

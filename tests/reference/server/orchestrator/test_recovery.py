@@ -16,7 +16,10 @@ from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.crash import kill_server
 from tests.reference.server_env import ASK, ServerEnv, final
+from turngate.contract import load
+from turngate.contract.engine_contract import Deviation
 from turngate.process import is_alive, start_time
+from turngate_reference.server.orchestrator import recovery
 from turngate_reference.server.orchestrator.recovery import recover
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.store import runs
@@ -64,6 +67,24 @@ def test_a_waiting_run_of_an_earlier_release_loses_the_process_that_it_kept(clos
             server_env.reply(run.run_id, server_env.question(run.run_id))
             assert server_env.wait(run.run_id, State.SUCCEEDED).turn_index == 2
     assert d.SESSION in server_env.cli_env.calls()[1]["argv"]
+
+
+@pytest.mark.processes
+def test_what_a_session_may_lack_after_the_kill_is_told(
+    closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turn whose engine was ended at the restart reports it."""
+    server_env = closed_server_env
+    known = (Deviation("resume.after-kill", "turn-lost", "tell the user"),)
+    monkeypatch.setattr(recovery, "contract_for", lambda *_: replace(load.contract("codex").at(), deviations=known))
+    server_env.cli_env.engine("codex", d.codex("a", more=[["meet"]]))
+    kill_server(server_env, "first = create('first')\nwait(first, 'running')\nmet()\ndie()")
+    with server_env.opened():
+        run = only(server_env, State.FAILED)
+        (turn,) = runs.turns(server_env.server.store, run.run_id)
+    assert [one.text for one in turn.reported] == [
+        "Codex CLI was killed in this turn, so later turns may lack this turn"
+    ]
 
 
 @pytest.mark.processes

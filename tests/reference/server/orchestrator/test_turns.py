@@ -243,7 +243,8 @@ def test_the_record_lies_where_those_of_the_terminal_do(server_env: ServerEnv) -
     server_env.cli_env.release()
     question = server_env.question(run_id)
     first = record(server_env, run_id)
-    assert (first["state"], first["session"]) == ("waiting_user", {"field": "thread_id", "value": d.SESSION})
+    session = {"field": "thread_id", "value": d.SESSION, "seen": True}
+    assert (first["state"], first["session"]) == ("waiting_user", session)
     assert first["launch"]["locations"] == server_env.run(run_id).locations
     server_env.reply(run_id, question)
     server_env.failed(run_id)
