@@ -203,6 +203,11 @@ def drivers(folder: Path) -> tuple[Driver, ...]:
         file = folder / f"{changed.id}{changed.base.suffix}"
         file.write_text(changed.source(), "utf-8")
         listed.append(Driver(changed.id, (_RUN.get(changed.of, sys.executable), str(file)), (changed.engine,)))
+    for protocol, habits in catalogue.OF_PROCESS.items():
+        for habit in habits:
+            command = (sys.executable, *catalogue.of_process(protocol, habit))
+            name = "-".join(filter(None, (protocol.replace("_", "-"), habit)))
+            listed.append(Driver(name, command, (catalogue.SPOKEN_BY[protocol],)))
     return tuple(listed)
 
 

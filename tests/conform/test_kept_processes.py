@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conform.orchestrators.catalogue import SPOKEN_BY, of_process
 from turngate import load_contract
 from turngate_probes.conform.answered import NO_THIRD_TURN
 from turngate_probes.conform.catalogue import in_process, scenarios
@@ -13,8 +14,6 @@ from turngate_probes.conform.session import ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.releases.pins import pinned_version
 
-KEPT, SHARED = (Path(__file__).parent / "orchestrators" / name for name in ("kept.py", "shared.py"))
-ENGINES = {"acp": "gemini", "app_server": "codex", "serve": "opencode"}
 PROTOCOLS = ("acp", "app_server")
 WRONG = [
     ("fresh-session", "ignores-ids"),
@@ -26,8 +25,8 @@ WRONG = [
 
 
 def _played(folder: Path, protocol: str, names: tuple[str, ...], *mistake: str) -> ConformReport:
-    contract = load_contract(ENGINES[protocol], pinned_version(ENGINES[protocol]))
-    command = (sys.executable, *((str(SHARED),) if protocol == "serve" else (str(KEPT), protocol)), *mistake)
+    contract = load_contract(SPOKEN_BY[protocol], pinned_version(SPOKEN_BY[protocol]))
+    command = (sys.executable, *of_process(protocol, *mistake))
     chosen = tuple(scenarios()[name] for name in names)
     return ConformSession(command, (contract,), chosen, folder, 2).run(Interrupt(), lambda _: None)
 
@@ -36,7 +35,7 @@ def _played(folder: Path, protocol: str, names: tuple[str, ...], *mistake: str) 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_one_that_conforms(protocol: str, tmp_path: Path) -> None:
     """It passes every scenario that a process for several turns plays, which are more than thirty."""
-    contract = load_contract(ENGINES[protocol], pinned_version(ENGINES[protocol]))
+    contract = load_contract(SPOKEN_BY[protocol], pinned_version(SPOKEN_BY[protocol]))
     names = tuple(name for name, scenario in scenarios().items() if in_process(scenario, contract))
     report = _played(tmp_path, protocol, names)
     others = [(row.scenario, row.result, row.detail, row.breaches) for row in report.results if row.result != "pass"]

@@ -11,6 +11,18 @@ from turngate.decoding import convert
 _FOLDER = Path(__file__).parent
 CORRECT = {"python": _FOLDER / "correct.py", "node": _FOLDER / "correct.mjs", "posix-shell": _FOLDER / "correct.sh"}
 TEXT, STREAM, OPENCODE = (_FOLDER / f"correct_{name}.py" for name in ("text", "stream", "opencode"))
+KEPT, SHARED = (_FOLDER / f"{name}.py" for name in ("kept", "shared"))
+# what the orchestrators that keep a process do, wrong or not, by what they speak
+_ANY: tuple[str, ...] = ("", "starts-elsewhere", "two-turns", "ignores-ids", "accepts-silence", "accepts-eof")
+_ANY += ("decodes-pieces", "opens-elsewhere", "lets-act", "strips")
+OF_PROCESS = {"acp": _ANY, "app_server": (*_ANY, "turns-elsewhere", "leaves-it-to-a-file"), "serve": ("", "mixes-up")}
+SPOKEN_BY = {"acp": "gemini", "app_server": "codex", "serve": "opencode"}
+
+
+def of_process(protocol: str, habit: str = "") -> tuple[str, ...]:
+    """Return the program, with its arguments, that keeps a process and has a habit; empty: none."""
+    program = (str(SHARED),) if protocol == "serve" else (str(KEPT), protocol)
+    return (*program, *filter(None, [habit]))
 
 
 class Changed(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
