@@ -157,7 +157,7 @@ def test_an_open_run_follows_what_happens(tab: Browser, server: PageServer) -> N
     tab.until("document.querySelectorAll('details.turn').length === 2")
     assert tab.ask("document.querySelectorAll('form.options').length") == 0
     said = tab.ask("document.querySelector('#talk').innerText")
-    assert said.index("Which colour?") < said.index("You ·") < said.index("Turn 2") < said.index("Result")
+    assert said.index("Which colour?") < said.index("You\u00a0·") < said.index("Turn 2") < said.index("Result")
     assert tab.ask("document.querySelector('.said.you .plain').innerText") == "red"
     assert tab.ask("document.querySelector('#fold-json').open") is False
     assert tab.ask("document.querySelector('#result-json').textContent") == json.dumps(
