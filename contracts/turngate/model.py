@@ -145,8 +145,8 @@ class Reported(Struct, frozen=True, forbid_unknown_fields=True):
     """Something to know beside the agent's answer, as `text`. The engine reports it, but for `session`.
 
     `denied`: a tool that it did not let the agent use. `error`: an error after which the turn went on. `answer`: a text
-    of the agent in a turn whose final record has none. `session`: what later turns of the session may lack, by the
-    contract, because this turn failed or its engine was killed.
+    of the agent in a turn whose final record has none. `session`: what the session may lack, by the contract,
+    because this turn failed or its engine was killed.
 
     >>> turngate.Reported("denied", "write_file").text
     'write_file'

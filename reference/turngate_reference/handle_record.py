@@ -24,6 +24,7 @@ from turngate_reference.states import State
 
 SCHEMA = "turngate.handle-record/2"
 _STATES_OF_1 = {"unfinished": State.RUNNING, "asked": State.WAITING_USER, "answered": State.SUCCEEDED}
+DEFAULT_TIMEOUT_SEC = 1200  # also in `openapi.yaml`
 _PROMPT_LENGTH = 80
 _TIME = Meta(extra_json_schema={"format": "date-time"})
 
@@ -69,7 +70,7 @@ class LaunchSettings(Struct, frozen=True, kw_only=True):
     mode: Mode
     model: str | None
     cwd: Path
-    session_timeout_sec: Annotated[int, Meta(ge=1)] = 1200
+    session_timeout_sec: Annotated[int, Meta(ge=1)] = DEFAULT_TIMEOUT_SEC
     locations: dict[str, str | None] = {}
     trusted_workspace: bool = False
     unsafe_allowed: bool = False

@@ -48,7 +48,7 @@ MAX_REASON = 1000
 MAX_REPORTED = 100
 MAX_REPORT = 64 * 2**10
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
-# what later turns may lack, by symptoms of the clauses about turns that failed or whose engine was killed
+# what a session may lack, by symptoms of the clauses about turns that failed or whose engine was killed
 _MAY_LACK = {
     "turn-lost": "this turn",
     "context-lost": "what was said so far",
@@ -467,7 +467,7 @@ def session_caveats(contract: EngineContract, *, failed: bool, killed: bool) -> 
     clause = "resume.after-kill" if killed else "resume.after-failure" if failed else None
     lacks = (_MAY_LACK.get(known.symptom) for known in contract.deviations if known.clause == clause)
     how = "was killed in this turn" if killed else "failed in this turn"
-    texts = dict.fromkeys(f"{contract.title} {how}, so later turns may lack {lack}" for lack in lacks if lack)
+    texts = dict.fromkeys(f"{contract.title} {how}, so the session may lack {lack}" for lack in lacks if lack)
     return tuple(Reported("session", text) for text in texts)
 
 

@@ -7,7 +7,7 @@ newer release's caveats, and for its changes.
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -277,38 +277,36 @@ def gate_report(
         compared = with_beginnings(compared, new.engine, old.version, new.version)
     compared.sort(key=lambda row: list(Impact).index(row.impact))
     probe = _joined(collected.new.report, old, new, seconds, interrupted=interrupted)
+    listed = Baseline(baseline, tuple(within(expected, new.version)))
+    return _judged(probe, tuple(compared), listed, round(seconds, 3), interrupted=interrupted)
+
+
+def _judged(
+    probe: ProbeReport, compared: tuple[Difference, ...], baseline: Baseline, seconds: float, *, interrupted: bool
+) -> GateReport:
+    """Return the report that follows from the tests of both releases, their differences and the baseline."""
+    old, new = probe.releases
+    decision, entries = rule(old, new, compared, baseline.entries, fail_on=probe.fail_on, interrupted=interrupted)
+    required = actions(old, new, compared)
     return GateReport(
         turngate=probe.turngate,
         started_at=probe.started_at,
         engine=new.engine,
-        differences=tuple(compared),
-        seconds=round(seconds, 3),
+        old=_gated(old),
+        new=_gated(new),
+        outcome=decision.outcome,
+        exit_code=CODES[decision.outcome],
+        changes_required=_changes_required(decision, required, probe.clauses),
+        reasons=sentences(decision),
+        actions=required,
+        decision=decision,
+        counts=_counted(compared),
+        differences=compared,
+        baseline=replace(baseline, entries=entries),
+        seconds=seconds,
+        clauses=probe.clauses,
         probe=probe,
-        **_judged(probe, compared, Baseline(baseline, tuple(within(expected, new.version))), interrupted=interrupted),
     )
-
-
-def _judged(
-    probe: ProbeReport, compared: Sequence[Difference], baseline: Baseline, *, interrupted: bool
-) -> dict[str, Any]:
-    """Return the members of a report that follow from both releases, their differences and the baseline."""
-    old, new = probe.releases
-    fail_on = probe.fail_on
-    decision, entries = rule(old, new, compared, baseline.entries, fail_on=fail_on, interrupted=interrupted)
-    required = actions(old, new, compared)
-    return {
-        "old": _gated(old),
-        "new": _gated(new),
-        "outcome": decision.outcome,
-        "exit_code": CODES[decision.outcome],
-        "changes_required": _changes_required(decision, required, probe.clauses),
-        "reasons": sentences(decision),
-        "actions": required,
-        "decision": decision,
-        "counts": _counted(compared),
-        "baseline": replace(baseline, entries=entries),
-        "clauses": probe.clauses,
-    }
 
 
 def _named(old: ReleaseReport, new: ReleaseReport) -> tuple[ReleaseReport, ReleaseReport]:
@@ -341,8 +339,8 @@ def load_gate(path: Path) -> GateReport | None:
 def _contradiction(report: GateReport) -> str | None:
     """Find contradictions to the probe, the differences and the entries of the baseline."""
     interrupted = report.outcome is GateOutcome.INTERRUPTED
-    following = _judged(report.probe, report.differences, report.baseline, interrupted=interrupted)
-    wrong = [name for name, value in following.items() if getattr(report, name) != value]
+    following = _judged(report.probe, report.differences, report.baseline, report.seconds, interrupted=interrupted)
+    wrong = [name for name in GateReport.__struct_fields__ if getattr(report, name) != getattr(following, name)]
     return f"it contradicts its own data: {', '.join(wrong)}" if wrong else None
 
 

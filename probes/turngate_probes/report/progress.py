@@ -269,7 +269,8 @@ def _lines(event: Event, *, begins: bool) -> list[str]:
             planned, where = f"{name}: {event.turns} turns planned", event.executable
             room = LONGEST_LINE - len(planned) - len(" (…)")
             if where and len(where) > room:
-                where = f"…{where[-room:][max(0, where[-room:].find('/')) :]}"
+                end = where[-room:]
+                where = f"…{end[max(0, end.find('/')) :]}"
             waits = [f"{name}: waits {event.waits}"] if event.waits else []
             return [f"{planned} ({where or from_where(event.source)})", *waits]
         case ClauseEvent() if event.result is Result.NOT_RUN and (event.needs or event.reason is Reason.INTERRUPTED):

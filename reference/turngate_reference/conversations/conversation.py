@@ -32,15 +32,7 @@ from turngate.turn.envelope import Envelope
 from turngate.turn.read import session_caveats
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir, locked
-from turngate_reference.engine.attempt import (
-    Attempt,
-    InstalledEngine,
-    RunOptions,
-    alone_in,
-    attempt,
-    find_engine,
-    traces,
-)
+from turngate_reference.engine.attempt import Attempt, InstalledEngine, RunOptions, attempt, find_engine, traces
 from turngate_reference.engine.session import ObstacleError, check_stored, seen_after_first_turn
 from turngate_reference.handle_record import (
     NO_SESSION,
@@ -112,11 +104,7 @@ class Conversations(Struct, frozen=True):
             workspace=workspace,
             allow_file_marks=True,
         )
-        with (
-            alone_in(installed.contract, cwd),
-            self.data.new_run(asked.engine) as (handle, directory),
-            _naming(self.data, handle),
-        ):
+        with self.data.new_run(asked.engine) as (handle, directory), _naming(self.data, handle):
             launch = LaunchSettings(
                 args=asked.args,
                 mode=asked.mode,
@@ -215,7 +203,7 @@ class Conversations(Struct, frozen=True):
             workspace=launch.cwd,
             allow_file_marks=True,
         )
-        with _naming(self.data, handle), alone_in(contract, launch.cwd):
+        with _naming(self.data, handle):
             tried = self._attempt(record.updated(turns=record.turns + 1), installed, built)
         return replace(tried, news="; ".join(f"in the last turn, {one.text}" for one in caveats))
 

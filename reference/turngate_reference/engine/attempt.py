@@ -26,7 +26,7 @@ from turngate import (
 )
 from turngate.contract.cached import cached_contract
 from turngate.contract.launch import Stream
-from turngate.files import locked, make_private, open_private
+from turngate.files import make_private, open_private
 from turngate.process import EXIT_LIMIT, Leftover
 from turngate.process.executable import identity, remember_version, remembered_version
 from turngate.process.installed_release import place_to_ask, version_in_folder
@@ -95,30 +95,6 @@ def version_of(
             data.make()
             remember_version(executable, now, version, data.versions)
     return version
-
-
-class BusyWorkspaceError(MachineError):
-    """Another turn runs in a workspace where sessions of the engine affect each other."""
-
-
-@contextmanager
-def alone_in(contract: EngineContract, workspace: Path | None) -> Iterator[None]:
-    """Keep other turns out of a workspace while the block runs, if the engine's sessions in it affect each other.
-
-    Terminals and servers share the lock, which is on the folder itself. BusyWorkspaceError: somebody holds it.
-    """
-    affected = any(one.clause == "session.at-once" and one.symptom != "message-lost" for one in contract.deviations)
-    with ExitStack() as holding:
-        if workspace and affected:
-            try:
-                holding.enter_context(locked(workspace, wait=False))
-            except BlockingIOError:
-                place, why = workspace.absolute(), f"sessions of {contract.title} affect each other"
-                what = f"another turn is running in {place}, where {why}"
-                raise BusyWorkspaceError(what, "wait until it ends, or use another directory") from None
-            except OSError:  # a file system that locks no folders holds up no turn
-                pass
-        yield
 
 
 class NoRoomError(MachineError):

@@ -14,8 +14,13 @@ from msgspec import Struct
 from turngate import Mode
 from turngate.decoding import convert
 from turngate.model import ProfileKind
+from turngate_reference.handle_record import DEFAULT_TIMEOUT_SEC
 
-_DEFAULTS: dict[str, Any] = {"execution_mode": Mode.AUTO, "engine_options": (), "session_timeout_sec": 1200}
+_DEFAULTS: dict[str, Any] = {
+    "execution_mode": Mode.AUTO,
+    "engine_options": (),
+    "session_timeout_sec": DEFAULT_TIMEOUT_SEC,
+}
 
 
 class ApiError(Exception):

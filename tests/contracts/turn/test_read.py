@@ -153,7 +153,7 @@ def test_what_a_session_may_lack_is_told_after_turns_that_can_cause_it(symptom: 
         return [one.text for one in reported if one.kind == "session"]
 
     assert caveats(0) == []
-    told = [f"so later turns may lack {lacks}"] if lacks else []
+    told = [f"so the session may lack {lacks}"] if lacks else []
     for killed in (caveats(0, Ended.LINGERED), caveats(-9), caveats(None), caveats(143, Ended.TIMEOUT)):
         assert [text.partition(" was killed in this turn, ")[2] for text in killed] == told
     assert [text.partition(" failed in this turn, ")[2] for text in caveats(1)] == told
@@ -162,7 +162,7 @@ def test_what_a_session_may_lack_is_told_after_turns_that_can_cause_it(symptom: 
 def test_the_newest_claude_may_lose_the_turn_in_which_it_was_killed() -> None:
     """It writes a turn to its session after it has printed the result."""
     stdout = lines(RESULT | {"result": "hi"}).encode()
-    told = Reported("session", "Claude Code was killed in this turn, so later turns may lack this turn")
+    told = Reported("session", "Claude Code was killed in this turn, so the session may lack this turn")
     assert read_turn(CLAUDE, AUTO, stdout, b"", 0, ended=Ended.LINGERED).reported == (told,)
     assert read_turn(CLAUDE, AUTO, stdout, b"", 0).reported == ()
 

@@ -9,8 +9,6 @@ import pytest
 from tests.fakes.hopper import hopper
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, Play, wrap
-from turngate.contract import load
-from turngate.files import locked
 from turngate.process import Noted, end_orphans, execution, family
 from turngate_reference.engine import attempt
 
@@ -108,35 +106,6 @@ def test_a_linked_instruction_file_refuses_every_turn(cli_env: CliEnv) -> None:
         said = cli_env.type(*words)
         assert (said.code, "AGENTS.md leads out of the workspace" in said.err) == (2, True)
     assert len(cli_env.calls()) == 1
-
-
-def test_an_engine_whose_sessions_affect_each_other_is_alone_in_a_workspace(cli_env: CliEnv) -> None:
-    """A start and a resume are refused while another turn runs there; no process is started, and no run is made."""
-    cli_env.engine("gemini", d.gemini("hi"))
-    (cli_env.root / "project").mkdir()
-    start = ("start", "gemini", "--cwd", "project", "hello")
-    handle = cli_env.begin(*start[1:])
-    before = cli_env.record(handle)
-    with locked(cli_env.root / "project", wait=False):
-        for words in (start, ("resume", handle, "go on")):
-            said = cli_env.type(*words)
-            assert (said.code, f"another turn is running in {cli_env.root / 'project'}" in said.err) == (2, True), said
-    assert (cli_env.only_record(), len(cli_env.calls("gemini"))) == (before, 1)
-    assert cli_env.type("resume", handle, "go on").code == 0
-
-
-@pytest.mark.parametrize("engine, is_alone", [("gemini@0.52.0", True), ("gemini@0.51.0", False), ("codex", False)])
-def test_the_contract_says_which_engine_must_be_alone(tmp_path: Path, engine: str, *, is_alone: bool) -> None:
-    """One that only loses a message of two resumes at once needs no more than the lock of its handle."""
-    name, _, version = engine.partition("@")
-    contract = load.contract(name).at(version or None)
-    with attempt.alone_in(contract, tmp_path):
-        if is_alone:
-            with pytest.raises(attempt.BusyWorkspaceError), attempt.alone_in(contract, tmp_path):
-                pass
-        else:
-            with attempt.alone_in(contract, tmp_path):
-                pass
 
 
 def test_the_traces_of_each_attempt_are_kept(cli_env: CliEnv) -> None:

@@ -19,6 +19,7 @@ from turngate_reference.conversations.cli import printing
 from turngate_reference.conversations.cli.options import data_dir_option
 from turngate_reference.conversations.conversation import Attempted, Conversations, SentReply, StartRequest
 from turngate_reference.data_dir import data_dir
+from turngate_reference.handle_record import DEFAULT_TIMEOUT_SEC
 from turngate_reference.trust_options import trust, trust_options
 
 NOT_RUN = 2
@@ -45,7 +46,7 @@ _file_marks = click.option(
 )
 
 
-# the bounds and the default are those of `session_timeout_sec` in the API
+# the bounds are those of `session_timeout_sec` in the API
 _timeout = partial(click.option, "--timeout", "session_timeout_sec", type=click.IntRange(1, 86400), metavar="SECONDS")
 
 
@@ -134,7 +135,7 @@ class EngineFirst(click.Command):
 @click.option(
     "--cwd", type=click.Path(file_okay=False, path_type=Path), help="Working directory of the engine, also for resumes."
 )
-@_timeout(default=1200, show_default=True, help="Time limit in seconds for each turn, also for resumes.")
+@_timeout(default=DEFAULT_TIMEOUT_SEC, show_default=True, help="Time limit in seconds for each turn, also for resumes.")
 @_text_file("--prompt-file", "the prompt")
 @trust_options
 @_file_marks

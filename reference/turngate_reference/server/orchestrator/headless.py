@@ -32,16 +32,7 @@ from turngate.argv import artifacts
 from turngate.files import real_path
 from turngate.process import start_time
 from turngate.turn.session_id import unfamiliar
-from turngate_reference.engine.attempt import (
-    Attempt,
-    BusyWorkspaceError,
-    InstalledEngine,
-    NoRoomError,
-    RunOptions,
-    alone_in,
-    attempt,
-    traces,
-)
+from turngate_reference.engine.attempt import Attempt, InstalledEngine, NoRoomError, RunOptions, attempt, traces
 from turngate_reference.engine.session import ObstacleError, seen_after_first_turn
 from turngate_reference.server.orchestrator import workspace_files
 from turngate_reference.server.orchestrator.continuation import check_session, with_session
@@ -200,11 +191,7 @@ class TurnWork(Struct, frozen=True):
             on_start=started,
         )
         try:
-            with alone_in(plan.engine.contract, run.cwd):
-                return Played(attempt(plan.engine, built, reader, traces(run.run_directory, run.turn_index), options))
-        except BusyWorkspaceError as busy:
-            code = RunErrorCode.ENGINE_UNAVAILABLE if run.turn_index == 1 else RunErrorCode.WORKSPACE_UNAVAILABLE
-            raise TurnFailed(code, str(busy), unsent=True) from busy
+            return Played(attempt(plan.engine, built, reader, traces(run.run_directory, run.turn_index), options))
         except NoRoomError as ours:
             raise TurnFailed(RunErrorCode.ORCHESTRATOR_ERROR, str(ours)) from ours
         except RefusedError as unguarded:

@@ -14,7 +14,7 @@ from tests.reference import cli_env as d
 from tests.reference.locked_database import locked_database
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate import Reported
-from turngate.files import locked, open_private
+from turngate.files import open_private
 from turngate.process import execution, is_alive, start_time
 from turngate_reference.server.orchestrator import commands
 from turngate_reference.server.store import database, runs
@@ -81,21 +81,6 @@ def test_a_turn_that_takes_too_long_leaves_its_session(server_env: ServerEnv) ->
     server_env.cli_env.engine("codex", d.codex(more=[["hang"]]))
     error = server_env.failed(server_env.create(execution_mode="interactive", session_timeout_sec=1))
     assert (error.code, error.session_intact, error.can_continue) == ("TURN_TIMEOUT", True, True)
-
-
-def test_a_workspace_in_which_a_terminal_runs_a_turn_is_left_alone(server_env: ServerEnv) -> None:
-    """Sessions of this engine affect each other: a first turn fails, a reply returns to its run."""
-    server_env.server.close()
-    (server_env.cli_env.root / "shared" / "w").mkdir(parents=True)
-    server_env.cli_env.engine("gemini", d.gemini(json.dumps(json.loads(ASK))))
-    with server_env.opened(workspace_root=server_env.cli_env.root / "shared"):
-        run_id, question = server_env.ask(engine="gemini", workspace="w")
-        with locked(server_env.cli_env.root / "shared" / "w", wait=False):
-            server_env.reply(run_id, question)
-            server_env.wait(run_id, State.WAITING_USER)
-            unsent = runs.unsent_reply(server_env.server.store, run_id)
-            assert unsent is not None
-            assert (unsent.code, "another turn is running" in unsent.detail) == ("WORKSPACE_UNAVAILABLE", True)
 
 
 def test_a_first_turn_that_stored_no_session_is_over(server_env: ServerEnv) -> None:

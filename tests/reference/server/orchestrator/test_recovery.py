@@ -83,7 +83,7 @@ def test_what_a_session_may_lack_after_the_kill_is_told(
         run = only(server_env, State.FAILED)
         (turn,) = runs.turns(server_env.server.store, run.run_id)
     assert [one.text for one in turn.reported] == [
-        "Codex CLI was killed in this turn, so later turns may lack this turn"
+        "Codex CLI was killed in this turn, so the session may lack this turn"
     ]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
+from jinja2.filters import do_filesizeformat
 from msgspec import Struct
 
 from turngate.sanitize import bounded, visible
@@ -34,6 +35,11 @@ class OutputTail(Struct, frozen=True):
 def displayed(text: Any, limit: int = 4000) -> str:
     """Return a text with invisible characters escaped, `limit` characters long at most."""
     return bounded(visible(bounded(str(text), limit), _KEPT), limit)
+
+
+def size(count: int) -> str:
+    """Return a number of bytes as people write it, such as `4 bytes` or `1.2 MiB`."""
+    return do_filesizeformat(count, binary=True).replace("Byte", "byte")
 
 
 def sentence(text: str) -> str:

@@ -54,6 +54,7 @@ _HANDLE = re.compile(f"[{ALPHABET}]{{{HANDLE_LENGTH}}}")
 _FILTERS = {
     "shown": display_text.displayed,
     "sentence": display_text.sentence,
+    "size": display_text.size,
     "as_json": display_text.as_json,
     "moment": display_text.moment,
     "details": content.details,
