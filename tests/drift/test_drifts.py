@@ -1,14 +1,13 @@
 """Each drift of the corpus is caught by the clause that it names."""
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
 
 from tests.drift.drifts import Drift, corpus
-from tests.drift.judging import Judged, base, failures, judge_drift
-from tests.drift.staged import PLAYED_AT_ONCE, without_waiting
+from tests.drift.judging import base, failures, judge_drift
+from tests.drift.staged import without_waiting
 from tests.drift.transform import drifted
 from turngate.contract.verdict import Verdict, exit_code, verdict
 from turngate_probes.clauses import CHECKS
@@ -27,29 +26,15 @@ ORDER = {
 }
 # what happens to a reader: the answer is there twice, or has a character too many
 MISREAD = [drift for drift in CORPUS if drift.name.startswith(("events-twice", "framing-crlf"))]
-Judging = dict[str, Future[Judged]]
-
-
-@pytest.fixture(scope="module", name="judging")
-def _judging(request: pytest.FixtureRequest) -> Iterator[Judging]:
-    """Judge the selected drifts, a few at once."""
-    asked = {drift.name for drift in map(_drift_of, request.session.items) if drift}
-    with without_waiting(), ThreadPoolExecutor(PLAYED_AT_ONCE) as pool:
-        yield {drift.name: pool.submit(judge_drift, drift) for drift in CORPUS if drift.name in asked}
-
-
-def _drift_of(item: pytest.Item) -> Drift | None:
-    if isinstance(item, pytest.Function) and item.originalname == test_drift_is_caught.__name__:
-        return next(drift for drift in CORPUS if f"[{drift.name}]" in item.name)
-    return None
 
 
 @pytest.mark.long
 @pytest.mark.nightly
 @pytest.mark.parametrize("drift", CORPUS, ids=lambda drift: drift.name)
-def test_drift_is_caught(drift: Drift, judging: Judging) -> None:
+def test_drift_is_caught(drift: Drift) -> None:
     """The clause that the drift names fails; where the drift says so, no other clause fails."""
-    judged = judging[drift.name].result()
+    with without_waiting():
+        judged = judge_drift(drift)
     assert judged.caught, str(judged)
     if drift.alone:
         assert [failure.id for failure in failures(judged.results)] == [drift.caught_by], str(judged)

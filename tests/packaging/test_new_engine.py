@@ -88,7 +88,7 @@ def _copy(tmp_path: Path) -> Path:
 
 @pytest.mark.long
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_made_up_engine_passes_the_tests_about_engines(copy: Path) -> None:
     """Without snapshots the tests name the command that writes them; after it, all tests pass.
 
