@@ -9,6 +9,7 @@ from tests.fakes.executables import simulated
 from tests.patience import PATIENCE
 from tests.reference.server_env import ServerEnv
 from turngate.contract import load
+from turngate_reference.server.store.runs import Run
 from turngate_reference.server.transports.host import ProcessHost
 
 
@@ -51,7 +52,20 @@ def move_deadlines(server_env: ServerEnv, seconds: float) -> None:
 
 def slots_are_free(server_env: ServerEnv) -> bool:
     """Wait until no slot is in use."""
-    return server_env.server.owner.wait_until_free(PATIENCE)
+    owner, freed = server_env.server.owner, threading.Event()
+    release = owner.release
+
+    def look() -> None:
+        if not owner.held:
+            freed.set()
+
+    def released(run: Run) -> None:
+        release(run)
+        look()
+
+    owner.release = released  # type: ignore[method-assign]
+    owner.post(look)
+    return freed.wait(PATIENCE)
 
 
 def is_running(pid: int) -> bool:

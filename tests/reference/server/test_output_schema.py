@@ -19,7 +19,7 @@ from tests.reference.cli_env import CliEnv
 from tests.reference.server import sticky_env
 from tests.reference.server.output_schema import hostile
 from tests.reference.server.output_schema.hostile import ENDLESS
-from tests.reference.server.sticky_env import HeldEnd, is_running
+from tests.reference.server.sticky_env import HeldEnd, is_running, slots_are_free
 from tests.reference.server.test_cli import ServeProcess
 from tests.reference.server_env import ServerEnv, final
 from tests.reference.wire import served
@@ -123,7 +123,7 @@ def test_a_pattern_that_backtracks_fails_its_run_alone(
     error = server_env.failed(server_env.create(output_schema=hostile.BACKTRACKING, execution_mode=mode))
     assert error.code == "SCHEMA_TOO_COSTLY"
     assert "more than 0.1 s of CPU time" in error.detail
-    assert server_env.server.owner.wait_until_free(PATIENCE)
+    assert slots_are_free(server_env)
 
 
 @pytest.mark.long
@@ -168,7 +168,7 @@ def test_the_death_of_a_sticky_process_does_not_change_the_result(
         pass
     leave.set()
     assert server_env.wait(run_id, State.SUCCEEDED).final_data == {"x": 1}
-    assert sticky_env.slots_are_free(server_env)
+    assert slots_are_free(server_env)
 
 
 def test_a_sticky_run_canceled_while_its_result_is_checked_waits_for_its_process(
@@ -188,7 +188,7 @@ def test_a_sticky_run_canceled_while_its_result_is_checked_waits_for_its_process
         assert server_env.run(run_id).state is State.RUNNING
     server_env.wait(run_id, State.CANCELED)
     assert not is_running(pid)
-    assert sticky_env.slots_are_free(server_env)
+    assert slots_are_free(server_env)
 
 
 def held_checks(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:

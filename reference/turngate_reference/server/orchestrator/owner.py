@@ -68,7 +68,6 @@ class Owner:
         self._live: dict[str, LiveRun] = {}
         self._may_claim, self._is_closing = slots > 0, False
         self._retry, self._next_chore = -math.inf, clock() + CHORE_SECONDS
-        self._freed = threading.Condition()
         self._thread = threading.Thread(target=self.run, name="turngate-owner", daemon=True)
 
     @property
@@ -137,11 +136,6 @@ class Owner:
         """Return how long ago the last turn of a run that holds a slot began; 0 if it holds none."""
         live = self._live.get(run_id)
         return self.clock() - live.began if live else 0.0
-
-    def wait_until_free(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds until no slot is held; False if one still is."""
-        with self._freed:
-            return self._freed.wait_for(lambda: not self._live, timeout)
 
     def play(self, run: Run, stop: Stop) -> LiveRun:
         """Play the turn of a claimed run to its end on this thread; the owner must have no other."""
@@ -231,7 +225,5 @@ class Owner:
 
     def release(self, run: Run) -> None:
         """Free the slot of a run, none of whose processes is left."""
-        with self._freed:
-            del self._live[run.run_id]
-            self._freed.notify_all()
+        del self._live[run.run_id]
         self._check_queue()

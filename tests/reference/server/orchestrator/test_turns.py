@@ -14,6 +14,7 @@ from tests.fakes.executables import headless
 from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.locked_database import locked_database
+from tests.reference.server.sticky_env import slots_are_free
 from tests.reference.server_env import ASK, ServerEnv, final
 from tests.tables import each
 from turngate import mode_patch
@@ -43,7 +44,7 @@ def test_a_question_waits_without_process_or_slot(server_env: ServerEnv) -> None
     assert run.session
     assert run.session.handle_value == d.SESSION
     assert (run.turn_index, run.process, run.wait_deadline_at) == (1, None, None)
-    assert server_env.server.owner.wait_until_free(PATIENCE)
+    assert slots_are_free(server_env)
     assert not [child for child in psutil.Process().children() if "--json" in child.cmdline()]
 
 

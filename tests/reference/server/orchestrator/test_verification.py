@@ -20,14 +20,15 @@ from msgspec import to_builtins
 from tests.patience import PATIENCE
 from tests.probes import engines as probes
 from tests.reference import cli_env as d
+from tests.reference.server.sticky_env import slots_are_free
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.contract import load
 from turngate.contract.verdict import Verdict
 from turngate.files import default_cache, use_overlay
 from turngate.model import EngineResumeCapability
-from turngate.process import Stop
 from turngate.process.copied_values import copied_values
 from turngate.process.executable import MARKER, identity
+from turngate.process.execution import Stop
 from turngate.process.probe_results import ProbeResult, save_result
 from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator import engines, transitions, verification
@@ -261,7 +262,7 @@ def test_interactive_runs_wait_until_their_engine_is_verified(verifying_env: Ser
     reported = codex(server_env)
     assert (reported["verified"], reported["capability"], reported["profile"]) == ("pending", None, None)
     server_env.wait(server_env.create(), State.FAILED)  # its engine asks, which nobody may answer
-    assert server_env.server.owner.wait_until_free(PATIENCE)
+    assert slots_are_free(server_env)
     assert {server_env.run(run_id).state for run_id in held_back} == {State.QUEUED}
     server_env.server.commands.cancel(held_back[0])
     assert server_env.run(held_back[0]).state is State.CANCELED
