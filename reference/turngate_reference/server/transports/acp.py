@@ -1,14 +1,14 @@
 """Speaks the Agent Client Protocol; we offer the agent neither files nor terminals."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 
-from turngate import Reported, messages
+from turngate import messages
 from turngate.contract.launch import OneTime
 from turngate.messages import received, sent
 from turngate.turn.envelope import Envelope, read_envelope
 from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
+from turngate_reference.server.transports.events import Listener
 from turngate_reference.server.transports.transport import Ask, Message, RpcTransport, confirm, mapping
 
 _CANCELLED = messages.PermissionAnswer(messages.PermissionOutcome("cancelled"))
@@ -57,10 +57,8 @@ class Texts:
 class AcpTransport(RpcTransport):
     """Speaks ACP version 1."""
 
-    def __init__(
-        self, process: EngineProcess, ask: Ask, say: Callable[[str], None], report: Callable[[Reported], None]
-    ) -> None:
-        super().__init__(process, ask, say, report)
+    def __init__(self, process: EngineProcess, ask: Ask, tell: Listener) -> None:
+        super().__init__(process, ask, tell)
         self._texts: Texts | None = None
         self._other_session = ""
         # the mode that must hold from now on, and the one that the agent reported last

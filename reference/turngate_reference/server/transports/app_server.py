@@ -1,13 +1,12 @@
 """Speaks the app server's protocol: threads, turns and items over JSON-RPC."""
 
 import asyncio
-from collections.abc import Callable
 
-from turngate import Reported
 from turngate.contract.launch import OneTime
 from turngate.messages import Decision, TextBlock, ThreadId, sent
 from turngate.turn.records import obstacle_at, value_at
 from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
+from turngate_reference.server.transports.events import Listener
 from turngate_reference.server.transports.transport import Ask, Message, RpcTransport, confirm, mapping
 
 _CLIENT = {"clientInfo": {"name": "turngate", "title": "turngate", "version": "1"}}
@@ -19,10 +18,8 @@ MAX_OTHER_THREADS = 1000
 class AppServerTransport(RpcTransport):
     """Speaks the app server's protocol."""
 
-    def __init__(
-        self, process: EngineProcess, ask: Ask, say: Callable[[str], None], report: Callable[[Reported], None]
-    ) -> None:
-        super().__init__(process, ask, say, report)
+    def __init__(self, process: EngineProcess, ask: Ask, tell: Listener) -> None:
+        super().__init__(process, ask, tell)
         self._text: str | None = None
         self._items: dict[object, Message] = {}
         self._turn_id: str | None = None

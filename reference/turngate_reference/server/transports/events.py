@@ -94,12 +94,13 @@ class Gone(Struct, frozen=True):
 
 # `Reported`: something that the engine reports beside the answer of the present turn, or of the next one
 ProcessEvent: TypeAlias = Opened | PromptSent | AgentText | Reported | TurnEnded | PermissionAsked | Lost | Gone
+Listener: TypeAlias = Callable[[ProcessEvent], None]
 
 
 class Host:
     """Where kept processes live; this one keeps none. A call for a run that has no process is ignored."""
 
-    def open(self, run_id: str, request: OpenRequest, listener: Callable[[ProcessEvent], None]) -> None:
+    def open(self, run_id: str, request: OpenRequest, listener: Listener) -> None:
         """Start a process for a run; ValueError if the run has one already, or no process is started any more."""
         raise ValueError(run_id, request, listener)
 

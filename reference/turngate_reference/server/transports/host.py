@@ -8,10 +8,10 @@ engine, so nothing that blocks may run on it: the start of a process and its end
 (`_off_loop`), to their end even if the task is cancelled.
 
 Each process has a `HostedProcess`, whose task `run` owns it: it makes an `EngineProcess`, which holds the
-`turngate.process.ProcessTree`, has a worker start it, and talks through a `Transport` until the process is lost or must
-end. Then it closes the pipes on the loop, and a worker ends and reaps the whole tree, whatever has failed before. Only
-then `run` reports `Gone`, its last event. An exit is noticed without a thread that waits for it and without reaping:
-the loop looks from time to time.
+`ProcessTree`, has a worker start it, and talks through a `Transport` until the process is lost or must end. Then it
+closes the pipes on the loop, and a worker ends and reaps the whole tree, whatever has failed before. Only then `run`
+reports `Gone`, its last event. An exit is noticed without a thread that waits for it and without reaping: the loop
+looks from time to time.
 
 Callers are on other threads. A method of the host only passes the call on to the loop and returns; `close` alone waits.
 Answers come as events, through the listener that was given to `open`, on the loop's thread: a listener must not block
@@ -33,9 +33,9 @@ from turngate_reference.server.transports.acp import AcpTransport
 from turngate_reference.server.transports.app_server import AppServerTransport
 from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
 from turngate_reference.server.transports.events import (
-    AgentText,
     Gone,
     Host,
+    Listener,
     Lost,
     Opened,
     OpenRequest,
@@ -57,7 +57,6 @@ _TRANSPORTS: dict[str, type[Transport]] = {
     "json_commands": JsonCommandsTransport,
     "stream_json": StreamJsonTransport,
 }
-Listener = Callable[[ProcessEvent], None]
 # threads that start and end processes; more threads would slow the others down
 WORKERS = 2
 
@@ -134,7 +133,7 @@ class HostedProcess:
         make = _TRANSPORTS.get(self._request.contract.sticky.transport)
         if make is None:
             raise TransportError(f"{self._request.contract.engine} can't be sticky: its contract defines no transport")
-        transport = make(process, self._ask, lambda text: self._tell(AgentText(text)), self._tell)
+        transport = make(process, self._ask, self._tell)
         try:
             await transport.open()
             self._tell(Opened(process.pid, process.started_at, transport.session_id, process.argv))

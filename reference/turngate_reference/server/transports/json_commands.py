@@ -1,24 +1,23 @@
 """Speaks `json_commands`: commands as JSON objects in, replies and headless events out, as the contract says."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from turngate import Mode, Reported, TurnReader
+from turngate import Mode, TurnReader
 from turngate.contract.command_protocol import EngineQuestion
 from turngate.contract.launch import OneTime
 from turngate.turn.records import matches, value_at
 from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
+from turngate_reference.server.transports.events import Listener
 from turngate_reference.server.transports.transport import Ask, Message, Transport
 
 
 class JsonCommandsTransport(Transport):
     """Speaks `json_commands`."""
 
-    def __init__(
-        self, process: EngineProcess, ask: Ask, say: Callable[[str], None], report: Callable[[Reported], None]
-    ) -> None:
-        super().__init__(process, ask, say, report)
+    def __init__(self, process: EngineProcess, ask: Ask, tell: Listener) -> None:
+        super().__init__(process, ask, tell)
         if self.sticky.commands is None:
             raise TransportError("the contract defines no commands")
         self._commands = self.sticky.commands

@@ -1,11 +1,11 @@
 """Speaks `stream_json`: messages as JSON objects in, headless events out, control requests in both directions."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from turngate import EngineContract, Mode, Reported, TurnReader
+from turngate import EngineContract, Mode, TurnReader
 from turngate.contract.engine_contract import Framed
 from turngate.contract.launch import OneTime
 from turngate.messages import (
@@ -20,6 +20,7 @@ from turngate.messages import (
 from turngate.turn.framing import framer
 from turngate.turn.records import matches
 from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
+from turngate_reference.server.transports.events import Listener
 from turngate_reference.server.transports.transport import Ask, Message, Transport, confirm, mapping
 
 _SHOWN = ("tool_name", "description", "input")
@@ -29,10 +30,8 @@ _ANSWER = "assistant"  # what the model says, in any turn
 class StreamJsonTransport(Transport):
     """Speaks `stream_json`."""
 
-    def __init__(
-        self, process: EngineProcess, ask: Ask, say: Callable[[str], None], report: Callable[[Reported], None]
-    ) -> None:
-        super().__init__(process, ask, say, report)
+    def __init__(self, process: EngineProcess, ask: Ask, tell: Listener) -> None:
+        super().__init__(process, ask, tell)
         self._contract = _as_events(self.request.contract)
         self._records = framer(self._contract.streams.stdout)
         self._reader: TurnReader | None = None
@@ -59,14 +58,8 @@ class StreamJsonTransport(Transport):
         others = {occurrence.value for occurrence in reading.handle.occurrences} - {self.session_id}
         if self.session_id is not None and others:
             return None, self.left_for(others.pop())
-        failure = (
-            reading.failures[0]
-            if reading.failures
-            else None
-            if reading.ended
-            else "it did not report the end of the turn"
-        )
-        return reading.final_text, failure
+        unproved = None if reading.ended else "it did not report the end of the turn"
+        return reading.final_text, reading.failures[0] if reading.failures else unproved
 
     def on_message(self, message: Message, line: bytes) -> None:
         """Take a control request, the answer to one, or an event of the turn."""

@@ -14,6 +14,7 @@ from turngate import Mode, Reported, strict_json
 from turngate.contract.launch import OneTime
 from turngate.model import ReportKind
 from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
+from turngate_reference.server.transports.events import AgentText, Listener
 
 Message: TypeAlias = dict[str, Any]
 _logger = logging.getLogger(__name__)
@@ -26,20 +27,18 @@ Ask: TypeAlias = Callable[
 
 
 class Transport(ABC):
-    """Speaks one protocol; `ask` decides permissions (None: refuse without a choice), `say` gets the agent's texts.
+    """Speaks one protocol; `ask` decides permissions (None: refuse without a choice).
 
-    `report` gets what the engine reports beside its answer, except the tools that `ask` denied.
+    `tell` gets the agent's texts, and what the engine reports beside its answer, except the tools that `ask` denied.
 
     All coroutines run on the loop of the process and end with it. They raise TransportError if the engine violates its
     contract, and never return once the process is lost.
     """
 
-    def __init__(
-        self, process: EngineProcess, ask: Ask, say: Callable[[str], None], report: Callable[[Reported], None]
-    ) -> None:
+    def __init__(self, process: EngineProcess, ask: Ask, tell: Listener) -> None:
         self.session_id: str | None = None
         self.process, self.request, self.approval = process, process.request, process.approval
-        self.sticky, self._ask, self.say, self._report = process.request.contract.sticky, ask, say, report
+        self.sticky, self._ask, self._tell = process.request.contract.sticky, ask, tell
         # if the session is asked for it
         self.model = self.request.model if self.sticky.model == "session" else None
         self.numbers = itertools.count(1)
@@ -107,10 +106,14 @@ class Transport(ABC):
         context = {key: action[key] for key in shown if action.get(key)}
         return await self._ask(str(tool or subject), f"Allow this action? {subject}".strip(), answers, grants, context)
 
+    def say(self, text: str) -> None:
+        """Pass on what the agent says."""
+        self._tell(AgentText(text))
+
     def report(self, kind: ReportKind, text: object) -> None:
         """Pass on what the engine reports beside its answer, if that is a text."""
         if isinstance(text, str) and text.strip():
-            self._report(Reported(kind, text))
+            self._tell(Reported(kind, text))
 
     def begins_own_turn(self) -> None:
         """Lose a process that began a turn by itself while its user was to reply: it acts, and nobody sees it."""

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
@@ -7,7 +6,7 @@ from turngate.contract.launch import PermissionMode
 from turngate.model import Reported
 from turngate_reference.server.transports.app_server import AppServerTransport
 from turngate_reference.server.transports.engine_process import EngineProcess
-from turngate_reference.server.transports.events import Lost
+from turngate_reference.server.transports.events import Lost, ProcessEvent
 from turngate_reference.server.transports.transport import Ask
 
 
@@ -20,9 +19,8 @@ def test_news_of_no_thread_ends_no_turn(stage: Stage) -> None:
 def test_errors_after_which_a_turn_goes_on_are_reported() -> None:
     """Warnings of the thread or of all, and errors that are tried again, are reported; one that ends a turn is not."""
     request = SimpleNamespace(contract=contract("app_server"), model=None)
-    process, received = SimpleNamespace(request=request, approval=PermissionMode()), list[Reported]()
-    ask, say = cast(Ask, None), cast(Callable[[str], None], None)
-    transport = AppServerTransport(cast(EngineProcess, process), ask, say, received.append)
+    process, received = SimpleNamespace(request=request, approval=PermissionMode()), list[ProcessEvent]()
+    transport = AppServerTransport(cast(EngineProcess, process), cast(Ask, None), received.append)
     transport.session_id = "ours"
     turn = {"threadId": "ours", "turnId": "t"}
     for method, params in (
@@ -34,8 +32,8 @@ def test_errors_after_which_a_turn_goes_on_are_reported() -> None:
         ("warning", {**turn, "message": 1}),
     ):
         transport.on_notification(method, params)
-    expected = [("error", "no metadata"), ("error", "Reconnecting... 1/5"), ("denied", "fileChange")]
-    assert [(one.kind, one.text) for one in received] == expected
+    warned, retried = Reported("error", "no metadata"), Reported("error", "Reconnecting... 1/5")
+    assert received == [warned, retried, Reported("denied", "fileChange")]
 
 
 def test_an_approval_policy_that_does_not_hold_is_a_loss(stage: Stage) -> None:
