@@ -115,7 +115,7 @@ class Server:
         admission = Admission(
             self.engines, self.schemas, settings.data.runs, settings.workspace_root, settings.env, settings.trust
         )
-        self.commands = Commands(self.store, self._records, self.engines, admission, self.owner)
+        self.commands = Commands(self.store, self._records, admission, self.owner)
 
     def start(self) -> None:
         """Start the queue, and look for engines; with `Verify.WAIT` examine them first."""

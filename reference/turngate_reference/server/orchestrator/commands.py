@@ -98,20 +98,17 @@ class Admission(Struct, frozen=True):
                 check_instruction_files(self.trust.applied(contract, workspace), workspace, self.server_env)
         if mode is Mode.INTERACTIVE:
             self._check_profile(engine, request.interactive_profile)
-        try:
+        with _refusals_are_errors(listed):
             if mode is Mode.INTERACTIVE and not request.allow_file_marks:
                 check_file_marks(contract, request.prompt, place)
             if refused is not None:
                 raise refused
-            prompt = first_prompt(request, _artifacts_like(place))
+            # a path as long as that of the run's artifacts
+            prompt = first_prompt(request, place / "artifacts" / _HANDLE)
             build.prompt_channel(contract, prompt)
             if sticky:
                 build.check_kept_prompt(contract, prompt)
                 build.sticky_options(contract, mode, options, model, place)
-        except RefusedError as error:
-            if error.subject is None:
-                raise ApiError("PROMPT_REFUSED", error.what, error.hint) from error
-            raise ApiError("OPTION_REFUSED", error.what, error.hint, {"option": error.subject} | listed) from error
 
     def engine_to_resume(self, run: Run) -> InstalledEngine:
         """Return the engine that can resume the session of a run in its workspace now; ObstacleError if none can."""
@@ -138,7 +135,7 @@ class Admission(Struct, frozen=True):
         """Reject a text for the next turn of a run that the engine can't take; None: it resumes none."""
         # a sticky process has its contract even if its engine was uninstalled
         contract = engine.contract if engine is not None else contract_for(run.engine, run.engine_version)
-        try:
+        with _refusals_are_errors({}):
             if not allow_file_marks:
                 check_file_marks(contract, message, run.cwd)
             prompt = reply_prompt(message, run.launch, run.artifacts)
@@ -148,10 +145,6 @@ class Admission(Struct, frozen=True):
                 build.prompt_channel(contract, prompt)
                 options, model = run.launch.engine_options, run.launch.model
                 build.turn_options(contract, run.execution_mode, options, model, run.cwd)
-        except RefusedError as refused:
-            if refused.subject is None:
-                raise ApiError("PROMPT_REFUSED", refused.what, refused.hint) from refused
-            raise ApiError("OPTION_REFUSED", refused.what, refused.hint, {"option": refused.subject}) from refused
         if engine is not None:
             with _unsafe_is_an_error():
                 self.trust.check(contract, run.execution_mode, run.workspace, run.locations)
@@ -199,9 +192,15 @@ class Admission(Struct, frozen=True):
             ) from uncovered
 
 
-def _artifacts_like(place: Path) -> Path:
-    """Return a path as long as that of the artifacts of a run that will work in `place`."""
-    return place / "artifacts" / _HANDLE
+@contextmanager
+def _refusals_are_errors(listed: Mapping[str, Any]) -> Iterator[None]:
+    """Answer a request whose prompt or option is refused with the code for it; `listed` is what options may be."""
+    try:
+        yield
+    except RefusedError as refused:
+        if refused.subject is None:
+            raise ApiError("PROMPT_REFUSED", refused.what, refused.hint) from refused
+        raise ApiError("OPTION_REFUSED", refused.what, refused.hint, {"option": refused.subject, **listed}) from refused
 
 
 @contextmanager
@@ -256,7 +255,6 @@ class Commands(Struct, frozen=True):
 
     store: Store
     records: Records
-    engines: Engines
     admission: Admission
     owner: Owner
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from turngate import Interaction, Invocation, Mode
 from turngate.contract import load
-from turngate.process import Stop
+from turngate.process.execution import Stop
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator import recovery
@@ -177,7 +177,7 @@ class ModelledServer:
         )
         engines: Any = type("Engines", (), {"find": staticmethod(lambda _name, _cwd: ENGINE)})
         admission = Admission(engines, SchemaChecker(1.0), data.runs, None, {})
-        self.commands = Commands(self.store, self.records, engines, admission, self.owner)
+        self.commands = Commands(self.store, self.records, admission, self.owner)
 
     def _failing(self, call: Callable[..., Any], name: str, error: Exception) -> Callable[..., Any]:
         def tried(*args: Any) -> Any:
