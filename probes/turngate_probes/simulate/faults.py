@@ -14,7 +14,6 @@ from msgspec.structs import asdict
 
 from turngate.decoding import convert
 
-Point = Literal["start", "stream", "record", "end", "session", "process", "permission", "model"]
 # what plays a fault: a call that runs one turn, several such calls of a session, a sticky process, a call or a process,
 # or only a scenario with several calls
 Player = Literal["turn", "turns", "process", "both", "scenario"]
@@ -24,179 +23,155 @@ _ExitCode = Annotated[int, Meta(ge=0, le=255)]
 _FailureStatus = Annotated[int, Meta(ge=400, le=599)]
 
 
-def _at(point: Point, by: Player, does: str, least: int | None = None, most: int | None = None) -> Meta:
-    return Meta(description=does, extra={"point": point, "by": by}, ge=least, le=most)
+def _by(player: Player, does: str, least: int | None = None, most: int | None = None) -> Meta:
+    return Meta(description=does, extra={"by": player}, ge=least, le=most)
 
 
 class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     """What an engine does wrong; without values, nothing."""
 
-    delay: Annotated[float, _at("start", "both", "waits so many seconds before its first output", 0, 86400)] = 0.0
-    together: Annotated[
-        bool, _at("start", "scenario", "waits until every conversation of the scenario has come as far")
-    ] = False
+    delay: Annotated[float, _by("both", "waits so many seconds before its first output", 0, 86400)] = 0.0
+    together: Annotated[bool, _by("scenario", "waits until every conversation of the scenario has come as far")] = False
     exits_unread: Annotated[
-        bool, _at("start", "turn", "exits with 1 and a message on stderr, without reading its standard input")
+        bool, _by("turn", "exits with 1 and a message on stderr, without reading its standard input")
     ] = False
-    waits_for_stdin: Annotated[bool, _at("start", "turn", "starts when its standard input has ended")] = False
-    joins_lines: Annotated[bool, _at("start", "turn", "reads its prompt as one line")] = False
+    waits_for_stdin: Annotated[bool, _by("turn", "starts when its standard input has ended")] = False
+    joins_lines: Annotated[bool, _by("turn", "reads its prompt as one line")] = False
     child: Annotated[
         Literal["works", "stays", "orphan", "hidden"] | None,
-        _at(
-            "start",
+        _by(
             "both",
             "`works`: starts the process that does the work, as a launcher does; `stays`: a turn leaves a process that "
             "holds its streams; `orphan`: a turn leaves one with another parent and session; `hidden`: and without "
             "variables",
         ),
     ] = None
-    notice: Annotated[str, _at("start", "both", "prints this text on stderr before everything else")] = ""
-    stderr_bytes: Annotated[int, _at("start", "both", "prints so many bytes on stderr before its first record", 0)] = 0
-    colours: Annotated[bool, _at("start", "turn", "begins its output with a colour if FORCE_COLOR is set")] = False
-    banner: Annotated[str, _at("start", "both", "prints this text before everything else")] = ""
-    bom: Annotated[bool, _at("stream", "both", "begins its output with a byte order mark")] = False
-    crlf: Annotated[bool, _at("stream", "both", "ends its lines with CR and LF")] = False
+    notice: Annotated[str, _by("both", "prints this text on stderr before everything else")] = ""
+    stderr_bytes: Annotated[int, _by("both", "prints so many bytes on stderr before its first record", 0)] = 0
+    colours: Annotated[bool, _by("turn", "begins its output with a colour if FORCE_COLOR is set")] = False
+    banner: Annotated[str, _by("both", "prints this text before everything else")] = ""
+    bom: Annotated[bool, _by("both", "begins its output with a byte order mark")] = False
+    crlf: Annotated[bool, _by("both", "ends its lines with CR and LF")] = False
     chunk: Annotated[
-        int, _at("stream", "both", "writes so many bytes at a time, and cuts each character of several bytes", 0)
+        int, _by("both", "writes so many bytes at a time, and cuts each character of several bytes", 0)
     ] = 0
-    pause: Annotated[
-        float, _at("stream", "both", "waits so many seconds between its first record and the next", 0, 86400)
-    ] = 0.0
-    warns_inside: Annotated[bool, _at("stream", "turn", "prints a warning on stderr in the middle of each record")] = (
+    pause: Annotated[float, _by("both", "waits so many seconds between its first record and the next", 0, 86400)] = 0.0
+    warns_inside: Annotated[bool, _by("turn", "prints a warning on stderr in the middle of each record")] = False
+    unknown: Annotated[bool, _by("both", "prints a record of a kind that nobody knows in each turn")] = False
+    padding: Annotated[int, _by("both", "prints such a record with a text of so many bytes", 0)] = 0
+    prints_noise: Annotated[bool, _by("both", "prints a line that is not JSON before each message")] = False
+    decoy: Annotated[bool, _by("turn", "prints another id first: on stderr, and in a record of an unknown kind")] = (
         False
     )
-    unknown: Annotated[bool, _at("record", "both", "prints a record of a kind that nobody knows in each turn")] = False
-    padding: Annotated[int, _at("record", "both", "prints such a record with a text of so many bytes", 0)] = 0
-    prints_noise: Annotated[bool, _at("record", "both", "prints a line that is not JSON before each message")] = False
-    decoy: Annotated[
-        bool, _at("record", "turn", "prints another id first: on stderr, and in a record of an unknown kind")
-    ] = False
     several_messages: Annotated[
-        bool, _at("record", "turn", "begins with another message of the agent, if its messages are not its end")
+        bool, _by("turn", "begins with another message of the agent, if its messages are not its end")
     ] = False
-    omits_answer: Annotated[bool, _at("record", "both", "ends the turn properly, but with an empty text")] = False
-    blank_answer: Annotated[bool, _at("record", "both", "ends the turn properly, with a text of white space alone")] = (
-        False
-    )
-    omits_end: Annotated[bool, _at("end", "both", "leaves out the record that proves the end of the turn")] = False
+    omits_answer: Annotated[bool, _by("both", "ends the turn properly, but with an empty text")] = False
+    blank_answer: Annotated[bool, _by("both", "ends the turn properly, with a text of white space alone")] = False
+    omits_end: Annotated[bool, _by("both", "leaves out the record that proves the end of the turn")] = False
     late_text: Annotated[
-        bool, _at("end", "process", "sends the last piece of its text after the response that ends the turn (acp)")
+        bool, _by("process", "sends the last piece of its text after the response that ends the turn (acp)")
     ] = False
     exits_undrained: Annotated[
-        bool, _at("end", "turn", "exits without waiting until a pipe has taken what it prints, and loses the rest")
+        bool, _by("turn", "exits without waiting until a pipe has taken what it prints, and loses the rest")
     ] = False
-    repeats_end: Annotated[bool, _at("end", "turn", "prints the record that proves the end of the turn twice")] = False
+    repeats_end: Annotated[bool, _by("turn", "prints the record that proves the end of the turn twice")] = False
     goes_on_by_itself: Annotated[
-        bool, _at("end", "both", "begins another turn after its turn, with a prompt that nobody wrote, and answers it")
+        bool, _by("both", "begins another turn after its turn, with a prompt that nobody wrote, and answers it")
     ] = False
-    crash: Annotated[bool, _at("end", "both", "is killed by a signal in the middle of its output")] = False
+    crash: Annotated[bool, _by("both", "is killed by a signal in the middle of its output")] = False
     hang: Annotated[
         Literal["before", "during", "after", "heartbeat"] | None,
-        _at(
-            "end",
+        _by(
             "both",
             "never ends: before its output, in the middle of it, or after it; `heartbeat`: in the middle (a process: "
             "before it), with a sign of life every half second",
         ),
     ] = None
-    exit_code: Annotated[_ExitCode | None, _at("end", "both", "exits with this code (a process: when it dies)")] = None
+    exit_code: Annotated[_ExitCode | None, _by("both", "exits with this code (a process: when it dies)")] = None
     session_id: Annotated[
         Literal["absent", "last", "stderr"] | None,
-        _at("session", "both", "prints its session id nowhere, in its last record, or on stderr (a process: nowhere)"),
+        _by("both", "prints its session id nowhere, in its last record, or on stderr (a process: nowhere)"),
     ] = None
     session: Annotated[
         Literal["lost", "fresh"] | None,
-        _at("session", "both", "has lost the session to resume, and says so (`lost`) or starts another one (`fresh`)"),
+        _by("both", "has lost the session to resume, and says so (`lost`) or starts another one (`fresh`)"),
     ] = None
-    changes_session: Annotated[bool, _at("session", "both", "uses another session id from its second turn on")] = False
-    forgets: Annotated[bool, _at("session", "both", "sends the model no earlier turns")] = False
+    changes_session: Annotated[bool, _by("both", "uses another session id from its second turn on")] = False
+    forgets: Annotated[bool, _by("both", "sends the model no earlier turns")] = False
     loses_summary: Annotated[
-        bool, _at("session", "turn", "forgets a conversation that the model summarizes because it is too long")
+        bool, _by("turn", "forgets a conversation that the model summarizes because it is too long")
     ] = False
-    keeps_turns: Annotated[int, _at("session", "turn", "sends the model only so many of its last turns", 0)] = 0
+    keeps_turns: Annotated[int, _by("turn", "sends the model only so many of its last turns", 0)] = 0
     ignores_instructions: Annotated[
-        bool, _at("session", "turn", "sends the model nothing of the instruction file in the workspace")
+        bool, _by("turn", "sends the model nothing of the instruction file in the workspace")
     ] = False
     forgets_after: Annotated[
         Literal["call", "failure", "kill"] | None,
-        _at(
-            "session",
+        _by(
             "turns",
             "sends the model no earlier turns after a tool call, a failure of the model, or a kill",
         ),
     ] = None
     accepts_both: Annotated[
-        bool, _at("session", "turns", "accepts two resumes of a session at once, and keeps the message of only one")
+        bool, _by("turns", "accepts two resumes of a session at once, and keeps the message of only one")
     ] = False
-    dies_in_turn: Annotated[bool, _at("process", "process", "exits during its first turn")] = False
-    dies_after_turn: Annotated[bool, _at("process", "process", "exits once its first turn has ended")] = False
-    dies_at_reply: Annotated[
-        bool, _at("process", "process", "exits when the next message comes after its first turn")
-    ] = False
+    dies_in_turn: Annotated[bool, _by("process", "exits during its first turn")] = False
+    dies_after_turn: Annotated[bool, _by("process", "exits once its first turn has ended")] = False
+    dies_at_reply: Annotated[bool, _by("process", "exits when the next message comes after its first turn")] = False
     ignores_termination: Annotated[
         bool,
-        _at("process", "both", "ignores SIGTERM, SIGINT and the end of its input; only SIGKILL ends it"),
+        _by("both", "ignores SIGTERM, SIGINT and the end of its input; only SIGKILL ends it"),
     ] = False
     closes: Annotated[
-        Literal["stdin", "stdout"] | None, _at("process", "process", "closes this stream during a turn, and hangs")
+        Literal["stdin", "stdout"] | None, _by("process", "closes this stream during a turn, and hangs")
     ] = None
     release: Annotated[
         Literal["after", "during", "gone"] | None,
-        _at(
-            "process",
+        _by(
             "scenario",
             "the executable becomes the next release after the turn or during it, or is gone",
         ),
     ] = None
-    acts_unasked: Annotated[bool, _at("permission", "both", "acts without asking, whatever mode it reports")] = False
+    acts_unasked: Annotated[bool, _by("both", "acts without asking, whatever mode it reports")] = False
     answers_questions: Annotated[
         bool,
-        _at("permission", "turn", "offers the tool by which the agent asks its user, and answers its questions itself"),
+        _by("turn", "offers the tool by which the agent asks its user, and answers its questions itself"),
     ] = False
     kills_commands: Annotated[
-        bool, _at("permission", "turn", "has a sandbox that kills each command, and ends its turn as if nothing had")
+        bool, _by("turn", "has a sandbox that kills each command, and ends its turn as if nothing had")
     ] = False
-    asks_anyway: Annotated[
-        bool, _at("permission", "process", "asks for each action, although its mode lets it act")
-    ] = False
-    asks_twice: Annotated[bool, _at("permission", "process", "asks for each action with two requests at once")] = False
-    abandons_request: Annotated[
-        bool, _at("permission", "process", "asks, and ends the turn without waiting for the answer")
-    ] = False
-    asks_on_signal: Annotated[bool, _at("permission", "process", "asks for an action when it gets SIGUSR1")] = False
-    asks_unknown: Annotated[bool, _at("permission", "process", "sends a request of a kind that nobody knows")] = False
+    asks_anyway: Annotated[bool, _by("process", "asks for each action, although its mode lets it act")] = False
+    asks_twice: Annotated[bool, _by("process", "asks for each action with two requests at once")] = False
+    abandons_request: Annotated[bool, _by("process", "asks, and ends the turn without waiting for the answer")] = False
+    asks_on_signal: Annotated[bool, _by("process", "asks for an action when it gets SIGUSR1")] = False
+    asks_unknown: Annotated[bool, _by("process", "sends a request of a kind that nobody knows")] = False
     odd_request: Annotated[
         Literal["nested", "digits"] | None,
-        _at("permission", "process", "asks in JSON that is nested 900 levels deep, or has a number of 401 digits"),
+        _by("process", "asks in JSON that is nested 900 levels deep, or has a number of 401 digits"),
     ] = None
     choices: Annotated[
         Literal["many", "long", "unnamed"] | None,
-        _at("permission", "process", "offers 99 more choices, one of 1001 characters, or choices without names"),
+        _by("process", "offers 99 more choices, one of 1001 characters, or choices without names"),
     ] = None
-    wrong_mode: Annotated[
-        bool, _at("permission", "process", "is in another permission mode than the requested one")
-    ] = False
-    leaves_mode: Annotated[bool, _at("permission", "process", "reports a switch to another permission mode")] = False
-    hides_mode: Annotated[bool, _at("permission", "process", "does not confirm the mode that is requested")] = False
-    ignores_settings: Annotated[
-        bool, _at("permission", "both", "shows a configuration that lets it act without asking")
-    ] = False
+    wrong_mode: Annotated[bool, _by("process", "is in another permission mode than the requested one")] = False
+    leaves_mode: Annotated[bool, _by("process", "reports a switch to another permission mode")] = False
+    hides_mode: Annotated[bool, _by("process", "does not confirm the mode that is requested")] = False
+    ignores_settings: Annotated[bool, _by("both", "shows a configuration that lets it act without asking")] = False
     ignores_model: Annotated[
-        bool, _at("model", "turn", "asks its default model with its default effort, whatever the options say")
+        bool, _by("turn", "asks its default model with its default effort, whatever the options say")
     ] = False
-    refuses_model: Annotated[bool, _at("model", "process", "knows no request to set the model")] = False
-    refuses_prompt: Annotated[bool, _at("model", "process", "refuses each prompt")] = False
+    refuses_model: Annotated[bool, _by("process", "knows no request to set the model")] = False
+    refuses_prompt: Annotated[bool, _by("process", "refuses each prompt")] = False
     retries: Annotated[
         int,
-        _at("model", "turn", "loses the model so many times, reports it as usual, and then answers", 0),
+        _by("turn", "loses the model so many times, reports it as usual, and then answers", 0),
     ] = 0
     says: Annotated[
         Literal["records", "envelope", "unicode"] | None,
-        _at("model", "both", "the model begins with records, an envelope, or characters of several bytes"),
+        _by("both", "the model begins with records, an envelope, or characters of several bytes"),
     ] = None
-    backend: Annotated[_FailureStatus | None, _at("model", "both", "the model backend fails with this HTTP status")] = (
-        None
-    )
+    backend: Annotated[_FailureStatus | None, _by("both", "the model backend fails with this HTTP status")] = None
 
 
 class Play(Faults, frozen=True, forbid_unknown_fields=True):
@@ -216,18 +191,14 @@ class Fault(Struct, frozen=True):
     name: str
     value: str
     does: str
-    point: Point
     by: Player
 
 
 def listed() -> tuple[Fault, ...]:
     """Return every fault, in the order of the fields."""
     hints = get_type_hints(Faults, include_extras=True)
-    return tuple(_entry(name, *get_args(hints[name])) for name in Faults.__struct_fields__)
-
-
-def _entry(field: str, kind: object, meta: Meta) -> Fault:
-    return Fault(named(field), _value(kind), str(meta.description), **(meta.extra or {}))
+    fields = ((name, *get_args(hints[name])) for name in Faults.__struct_fields__)
+    return tuple(Fault(named(name), _value(kind), meta.description, meta.extra["by"]) for name, kind, meta in fields)
 
 
 def _value(kind: object) -> str:
