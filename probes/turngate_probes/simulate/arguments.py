@@ -218,7 +218,8 @@ class LineReader:
             raise UsageProblem(
                 "unknown", f"unexpected argument '{typed}'", name=typed, key=", ".join(keys), s="s" * (len(keys) > 1)
             )
-        self._check_repeated(option)
+        if not option.repeatable and self.syntax.repeated == "refused" and self.line.last(option.name) is not None:
+            self._refuse("repeated", option)
         if not option.value:
             if equals and "unexpected" in self.syntax.refusals:
                 self._refuse("unexpected", option, value)
@@ -255,11 +256,6 @@ class LineReader:
                 break
             values.append(rest.pop(0))
         return values
-
-    def _check_repeated(self, option: AcceptedOption) -> None:
-        again = self.line.last(option.name) is not None
-        if again and not option.repeatable and self.syntax.repeated == "refused":
-            self._refuse("repeated", option)
 
     def _check_value(self, option: AcceptedOption, value: str) -> None:
         choices, pattern = self.syntax.choices.get(option.name), self.syntax.patterns.get(option.name)
@@ -483,8 +479,11 @@ def _explained(reader: LineReader) -> Iterator[None]:
     try:
         yield
     except UsageProblem as problem:
-        usage = reader.syntax.usage.get(" ".join(reader.line.commands), "")
-        problem.slots |= {"usage": usage, "similar": _similar(problem.slots.get("name", ""), reader.accepted)}
+        import difflib  # noqa: PLC0415 - slow to import, and rarely needed
+
+        name, usage = problem.slots.get("name", ""), reader.syntax.usage.get(" ".join(reader.line.commands), "")
+        similar = difflib.get_close_matches(name, {*reader.accepted} - {name}, 1, 0.8)
+        problem.slots |= {"usage": usage, "similar": next(iter(similar), "")}
         raise
 
 
@@ -544,10 +543,3 @@ def _settings(contract: EngineContract, line: CommandLine) -> dict[str, str]:
 
 def _extra(word: str) -> UsageProblem:
     return UsageProblem("extra", f"unexpected argument '{word}'", name=word, key=word)
-
-
-def _similar(name: str, known: Iterable[str]) -> str:
-    """Return the option that a mistyped one may mean, empty if there is none."""
-    import difflib  # noqa: PLC0415 - slow to import, and rarely needed
-
-    return next(iter(difflib.get_close_matches(name, {*known} - {name}, 1, 0.8)), "")

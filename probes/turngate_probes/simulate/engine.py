@@ -163,17 +163,13 @@ class HeadlessCall:
         if handle is None:
             return self._turn(self._fresh())
         with held(self.world.env, handle) as is_free:
-            if is_free or self._accepts_both():
+            declared = self._symptom("session.at-once") == "message-lost"
+            if is_free or declared or self.world.faults_in(0, self.prompt).accepts_both:
                 self._is_kept = is_free
                 return self._resume(handle)
             self.slots |= {"handle": handle, "error": f"the session {handle} is in use"}
             self.facts |= {"dead"}
             return self._end(self.simulation.nonexistent_id or self.simulation.failed)
-
-    def _accepts_both(self) -> bool:
-        """Return whether the engine accepts a resume while another one of the session runs."""
-        declared = self._symptom("session.at-once") == "message-lost"
-        return declared or self.world.faults_in(0, self.prompt).accepts_both
 
     def _resume(self, handle: str) -> int:
         """Run the turn in a session, unless that can't be resumed."""

@@ -80,7 +80,7 @@ def _pages(known: history.History, version: str) -> dict[str, _Page]:
 
 def _with_pages(syntax: ArgumentSyntax, pages: Mapping[str, _Page]) -> ArgumentSyntax:
     """Return the syntax with what the release lacks, what is not known of it, and what its pages show beside it."""
-    spelled = [_names(text) for text in syntax.options]
+    spelled = [_NAME.findall(text) for text in syntax.options]
 
     def lacking(page: _Page) -> frozenset[str]:
         """Return the options that are there under no spelling."""
@@ -103,11 +103,6 @@ def _with_pages(syntax: ArgumentSyntax, pages: Mapping[str, _Page]) -> ArgumentS
         lacking={"": tuple(sorted(everywhere))} | {words: tuple(sorted(lacking(one))) for words, one in pages.items()},
         untested=tuple(sorted(frozenset[str]().union(*(page.untested for page in pages.values())))),
     )
-
-
-def _names(text: str) -> tuple[str, ...]:
-    """Return every spelling of an option, from its text on a help page."""
-    return tuple(_NAME.findall(text))
 
 
 def _text(name: str, value: str) -> str:

@@ -231,10 +231,7 @@ class SimulatedService(StickyEngine):
             self._sessions.pop(self.session.handle, None)
         self._reply(entry, message)
         if entry.does == "ends":
-            self._end()
-
-    def _end(self) -> Never:
-        raise SystemExit(0)
+            raise SystemExit(0)
 
     def _existing(self, handle: str) -> SimulatedSession:
         """Return an open session, or one from the store; Refused if there is none."""

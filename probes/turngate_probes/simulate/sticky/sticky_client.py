@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from turngate_probes.simulate.backend import EngineContext
-from turngate_probes.simulate.faults import Faults
 from turngate_probes.simulate.misbehaviour import NOISE, FaultyOutput, pieces
 from turngate_probes.simulate.sticky.message_queue import Message, MessageQueue
+
+if TYPE_CHECKING:
+    from turngate_probes.simulate.sticky.engine import StickyEngine
 
 Result = TypeVar("Result")
 
@@ -16,33 +18,18 @@ class CancelledTurn(Exception):  # noqa: N818 - what the client did, not an erro
     """The client cancelled the turn."""
 
 
-class Reading(Protocol):
-    """What a protocol says about a message of the client, and the faults of the engine at present."""
-
-    faults: Faults
-
-    def spoiled(self, message: Message) -> Message:
-        """Return a message as the faults want it."""
-
-    def answered(self, message: Message) -> object:
-        """Return the id of the request that a message answers; None if it is not an answer."""
-
-    def stops(self, message: Message) -> bool:
-        """Whether a message cancels the turn that runs; it is then answered."""
-
-
 class Client:
-    """Sends and receives JSON messages, one per line; `reading` tells what they mean."""
+    """Sends and receives JSON messages, one per line; the engine tells what they mean."""
 
-    def __init__(self, world: EngineContext, reading: Reading) -> None:
-        self._world, self._reading = world, reading
+    def __init__(self, world: EngineContext, engine: "StickyEngine") -> None:
+        self._world, self._engine = world, engine
         self._inbox = MessageQueue(world.stdin, self._complain)
         self._held: list[bytes] | None = None
 
     def write(self, message: Message) -> None:
         """Send a message, or keep it if messages are held."""
-        noise = NOISE if self._reading.faults.prints_noise else b""
-        line = noise + json.dumps(self._reading.spoiled(message), ensure_ascii=False).encode() + b"\n"
+        noise = NOISE if self._engine.faults.prints_noise else b""
+        line = noise + json.dumps(self._engine.spoiled(message), ensure_ascii=False).encode() + b"\n"
         if self._held is None:
             self._put(line)
         else:
@@ -67,7 +54,7 @@ class Client:
         self._put(b"".join((self._held or ())[:-1]))
 
     def _put(self, data: bytes) -> None:
-        for piece in pieces(FaultyOutput("stdout", data), self._reading.faults):
+        for piece in pieces(FaultyOutput("stdout", data), self._engine.faults):
             self._world.write(*piece)
 
     def read(self, *, new: bool = False) -> Message:
@@ -75,7 +62,7 @@ class Client:
         message = self._inbox.take(new=new)
         if message is not None:
             return message
-        if self._reading.faults.ignores_termination:
+        if self._engine.faults.ignores_termination:
             self._world.hang()
         raise SystemExit(0)
 
@@ -83,15 +70,15 @@ class Client:
         """Return the answer to one of these requests; CancelledTurn if the client cancels the turn first."""
         while True:
             message = self.read(new=True)
-            if self._reading.answered(message) in numbers:
+            if self._engine.answered(message) in numbers:
                 return message
-            if self._reading.stops(message):
+            if self._engine.stops(message):
                 raise CancelledTurn
             self._inbox.postpone(message)
 
     def during(self, function: Callable[[], Result]) -> Result:
         """Run a function that the client can cancel, and return its result; CancelledTurn if it does."""
-        result = self._inbox.during(function, self._reading.stops)
+        result = self._inbox.during(function, self._engine.stops)
         if result is None:
             raise CancelledTurn
         return result

@@ -17,7 +17,7 @@ from turngate_probes.simulate.printing import Slots, fill, fill_all
 from turngate_probes.simulate.sticky.engine import DECLINED, OTHER_MODE, StickyEngine, dict_at, text_of
 from turngate_probes.simulate.sticky.message_queue import Message
 from turngate_probes.simulate.sticky.sticky_client import CancelledTurn
-from turngate_probes.simulate.sticky.tool_calls import changed, slots_of
+from turngate_probes.simulate.sticky.tool_calls import slots_of
 
 ASK, DENY = "ask", "deny"
 
@@ -131,7 +131,7 @@ class SimulatedStreamJson(StickyEngine):
         if self.approval == "refuse":
             return call, str(fill(self.records.nobody, slots))
         if self.grants(call):
-            return (changed(call, self._changed) if self._changed else call), None
+            return (replace(call, changed=self._changed) if self._changed else call), None
         return call, str(fill(self.records.denied, {**slots, "reason": self._reason}))
 
     def permission_request(self, kind: str, call: Called, once: OneTime) -> tuple[object, Message]:  # noqa: ARG002

@@ -2,9 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from turngate import EngineContract
 from turngate.contract.home_and_workspace import ToolUse
@@ -71,11 +69,6 @@ def _read(path: Path) -> str | None:
     except OSError as error:
         return f"{path.name} can't be read: {error}"
     return None
-
-
-def changed(call: Called, arguments: Mapping[str, Any]) -> Called:
-    """Return a call with other arguments, as a client may permit it."""
-    return Called(call.tool, call.call_id, call.message, arguments)
 
 
 def _path_key(tool: ToolUse) -> str | None:

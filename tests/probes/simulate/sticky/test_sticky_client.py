@@ -2,17 +2,19 @@ import io
 import json
 from pathlib import Path
 from threading import Event
+from typing import cast
 
 import pytest
 
 from tests.probes.simulate.played import HungError, hang
 from turngate_probes.simulate.backend import EngineContext
 from turngate_probes.simulate.faults import NONE, Faults
+from turngate_probes.simulate.sticky.engine import StickyEngine
 from turngate_probes.simulate.sticky.message_queue import Message
 from turngate_probes.simulate.sticky.sticky_client import CancelledTurn, Client
 
 
-class _Reading:
+class _Engine:
     """A protocol whose answers have an id, and whose cancellation is `stop`."""
 
     def __init__(self, faults: Faults) -> None:
@@ -39,7 +41,7 @@ def _client(*messages: Message, faults: Faults = NONE) -> tuple[Client, list[byt
         clock=lambda: 0.0,
         backend=lambda _: "ok",
     )
-    return Client(world, _Reading(faults)), sent
+    return Client(world, cast(StickyEngine, _Engine(faults))), sent
 
 
 def test_an_answer_is_awaited_and_other_messages_wait() -> None:

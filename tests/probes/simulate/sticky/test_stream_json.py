@@ -5,11 +5,21 @@ from typing import Any
 from tests.probes.simulate.played import at_known_release
 from tests.probes.simulate.sticky.client import RawClient, calls
 from turngate_probes.simulate.backend import Failed
+from turngate_probes.simulate.sticky.message_queue import Message
 
 
 def _control(subtype: str, **fields: str) -> bytes:
     request = {"subtype": subtype, **fields}
     return json.dumps({"type": "control_request", "request_id": subtype, "request": request}).encode()
+
+
+class _Rewriter(RawClient):
+    """Permits each call with other arguments."""
+
+    def _decide(self, asked: Message) -> Message:
+        answer = super()._decide(asked)
+        answer["response"]["response"]["updatedInput"] = {"file_path": str(self.work / "other.txt"), "content": "x"}
+        return answer
 
 
 def _answers(client: RawClient) -> dict[str, Any]:
@@ -40,6 +50,15 @@ def test_a_turn_begins_with_its_session_and_ends_with_its_result(tmp_path: Path)
     kinds = [kind for kind in client.kinds() if not kind.startswith("control_")]
     assert kinds == ["system", "assistant", "user", "assistant", "result"]
     assert len(client.ids()) == 1
+
+
+def test_a_client_may_permit_other_arguments(tmp_path: Path) -> None:
+    """They take the place of the model's."""
+    claude = at_known_release("claude")
+    client = _Rewriter(claude, tmp_path, (calls(claude),), ("first",))
+    assert client.run() == 0
+    assert (client.work / "other.txt").read_text() == "x"
+    assert not client.touched
 
 
 def test_a_failed_turn_ends_with_the_error_of_a_headless_one(tmp_path: Path) -> None:

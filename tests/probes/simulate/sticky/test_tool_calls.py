@@ -65,11 +65,6 @@ def test_slots_name_the_file_and_its_path() -> None:
     assert slots["input"] == {"file_path": "a/b.txt", "content": "hi"}
 
 
-def test_a_call_can_get_other_arguments() -> None:
-    """The arguments that a client permits replace those of the model."""
-    assert tool_calls.changed(_called(WRITES, file_path="a"), {"file_path": "b"}).arguments == {"file_path": "b"}
-
-
 def test_a_command_that_reads_reads_its_file(tmp_path: Path) -> None:
     """`cat FILE` waits for a file that is a pipe, and fails without one."""
     (tmp_path / "there.txt").write_text("x")
