@@ -12,7 +12,7 @@ from msgspec import Struct
 from turngate.contract.clauses import Reason
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.checks import another_session, check, how_it_ended, passed, went_well
-from turngate_probes.clauses.settings import check_machine
+from turngate_probes.clauses.settings import calling, check_machine
 from turngate_probes.clauses.stream import RESUMABLE
 from turngate_probes.harness.observations import NotObservedError, Observations, Turn
 from turngate_probes.harness.session_cases import (
@@ -90,9 +90,7 @@ def after_tool_call(observed: Observations) -> Finding:
     for each in aftermaths:
         signs += [*each.signs(), *each.signs_of_calls()]
     for happened in () if signs else (each.happened for each in aftermaths):
-        if not happened.called:
-            unasked = f"in {happened.name} the model was not asked, so it could call nothing"
-            raise NotObservedError(unasked, by_engine=True)
+        calling(happened)
     if not signs and not aftermaths[0].happened.acted:
         raise _ineffective(observed, aftermaths[0].happened)
     return _finding(signs, "the session went on after a tool call, a failed one and a denied one", aftermaths)

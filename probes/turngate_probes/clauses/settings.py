@@ -44,9 +44,7 @@ def tool_call(observed: Observations) -> Finding:
     for turn in map(observed.turn, names):
         if turn.acted is None:
             raise NotObservedError(f"the recording of {turn.name} doesn't show what became of it", Reason.NO_RECORDING)
-        if not turn.called:
-            raise NotObservedError(f"in {turn.name} the model was not asked, so it could call nothing", by_engine=True)
-        turns.append(turn)
+        turns.append(calling(turn))
     control = observed.turn("tool-call/auto")
     if not control.acted:
         check_machine(reported(control.watched) or "", observed.contract)
@@ -86,11 +84,8 @@ def settings_cannot_widen(observed: Observations) -> Finding:
             call = next(iter(calls(observed.contract, together))) if turn.acted else turn.written[0]
             by = f"by {_named(f'{name}-', settings)}, under {observed.contract.hermetic.model}"
             fail_if(call, f"{tools[call].name} took effect without a question, {by}", turn, symptom=effect_of(call))
-    turns = []
-    for turn in (observed.turn(f"own-settings/{step}") for step in (*steps, *map(under_asked_model, asked))):
-        if not turn.called:
-            raise NotObservedError(f"in {turn.name} the model was not asked, so it could call nothing", by_engine=True)
-        turns.append(turn)
+    every = (*steps, *map(under_asked_model, asked))
+    turns = [calling(observed.turn(f"own-settings/{step}")) for step in every]
     controls = [observed.turn(f"own-settings/{control_of(setting)}") for setting in settings]
     took = [bool(turn.acted) for turn in controls]
     shown = _shown("nothing took effect with", settings, took, (*turns, *controls))
@@ -151,6 +146,13 @@ def _made(turn: Turn, tools: Collection[ToolUse]) -> bool:
     """Return whether the model called each of the tools in a turn."""
     made = [request.reply for request in turn.watched if request.is_call]
     return len(made) >= len(tools) and {f"tool_call {tool.name}" for tool in tools} <= {*made}
+
+
+def calling(turn: Turn) -> Turn:
+    """Return a turn whose model made a call; NotObservedError if it could not."""
+    if not turn.called:
+        raise NotObservedError(f"in {turn.name} the model was not asked, so it could call nothing", by_engine=True)
+    return turn
 
 
 def check_machine(message: str, contract: EngineContract) -> None:
