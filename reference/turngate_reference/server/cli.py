@@ -6,7 +6,6 @@ The first line of the function's docstring is what `turngate --help` shows; it i
 import logging
 import os
 import signal
-import socket
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
@@ -200,7 +199,7 @@ def serve(options: ServeOptions) -> int:
         bound(family, address) as listening,
         adopting_orphans(),
         reaping_adopted(),
-        _server(settings, listening, kept) as core,
+        closing(Server(replace(settings, reached=RunningServer(url(listening), kept)))) as core,
     ):
         if token is None and not options.no_token:
             token = make_token(data)
@@ -233,10 +232,6 @@ def _print_access(data: DataDir, *, link: bool) -> None:
     if text is None:
         raise UsageError("the server needs no token", f"open {server.url}")
     click.echo(login_address(server.url, text) if link else text)
-
-
-def _server(settings: ServerSettings, listening: socket.socket, token_file: Path | None) -> closing[Server]:
-    return closing(Server(replace(settings, reached=RunningServer(url(listening), token_file))))
 
 
 def _started(core: Server, at: str, settings: ServerSettings, token: str | None) -> str:

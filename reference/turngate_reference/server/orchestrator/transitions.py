@@ -13,6 +13,7 @@ from msgspec import structs, to_builtins
 from msgspec.structs import replace
 
 from turngate import Interaction, Mode
+from turngate.decoding import decode
 from turngate.model import MAX_PROMPT
 from turngate_reference.handle_record import after, now
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult
@@ -64,7 +65,7 @@ def claim(store: Store, tag: str, settled: Collection[str]) -> Run | None:
         row = connection.execute(_MAY_BEGIN, conditions).fetchone()
         if row is None:
             return None
-        kept = runs.process_note(row["process_json"]) if row["process_json"] else None
+        kept = decode(row["process_json"], ProcessNote) if row["process_json"] else None
         return _begin_turn(
             connection,
             row["run_id"],

@@ -1,6 +1,7 @@
 """Runs, turns, questions and events in the store, and the only way to change the state of a run."""
 
 import json
+import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -340,12 +341,7 @@ def waiting(store: Store) -> Iterator[Summary]:
 def processes(store: Store) -> dict[str, ProcessNote]:
     """Read the recorded processes that may still exist, by run."""
     rows = store.read("SELECT run_id, process_json FROM runs WHERE process_json IS NOT NULL")
-    return {row["run_id"]: process_note(row["process_json"]) for row in rows}
-
-
-def process_note(text: str) -> ProcessNote:
-    """Read the note of a process."""
-    return decode(text, ProcessNote)
+    return {row["run_id"]: decode(row["process_json"], ProcessNote) for row in rows}
 
 
 def at_terminals(store: Store) -> dict[str, str]:
@@ -402,12 +398,7 @@ def unsent_reply(store: Store, run_id: str) -> UnsentReply | None:
     return next((decode(row["unsent_json"], UnsentReply) for row in rows), None)
 
 
-def turns(store: Store, run_id: str) -> list[StoredTurn]:
-    """Read the turns of a run in order."""
-    return [*_read(store.read("SELECT * FROM turns WHERE run_id = ? ORDER BY turn_index", run_id), StoredTurn)]
-
-
-def latest_turns(store: Store, run_id: str, up_to: int, limit: int) -> list[StoredTurn]:
+def turns(store: Store, run_id: str, up_to: float = math.inf, limit: int = -1) -> list[StoredTurn]:
     """Read the last turns of a run up to the turn `up_to`, in order."""
     sql = "SELECT * FROM turns WHERE run_id = ? AND turn_index <= ? ORDER BY turn_index DESC LIMIT ?"
     return [*_read(store.read(sql, run_id, up_to, limit), StoredTurn)][::-1]

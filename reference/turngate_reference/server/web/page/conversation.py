@@ -63,7 +63,7 @@ class Conversation(Struct, frozen=True):
 def conversation(store: Store, run: Run, up_to: int | None) -> Conversation:
     """Read the `PAGE` turns of a run that end with the turn `up_to` (None: the latest), without its open question."""
     last = min(up_to or run.turn_index, run.turn_index)
-    turns = runs.latest_turns(store, run.run_id, last, PAGE)
+    turns = runs.turns(store, run.run_id, last, PAGE)
     earlier = turns[0].turn_index - 1 if turns else 0
     later = min(last + PAGE, run.turn_index)
     return Conversation(
