@@ -65,9 +65,6 @@ class CallEvidence(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 # msgspec can't distinguish untagged structs, so it gets a separate class and calls `decode_hook`
-
-
-# msgspec can't distinguish untagged structs, so it gets a separate class and calls `decode_hook`
 if TYPE_CHECKING:
     Evidence: TypeAlias = str | TurnEvidence | CallEvidence
 else:
