@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from turngate.process import Ended
+from turngate.model import Ended
 from turngate_probes.harness.cases import RECORDED
 from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import Interrupt

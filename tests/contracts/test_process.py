@@ -10,7 +10,9 @@ from pytest_subprocess import FakeProcess
 from tests.contracts.process.fake_tree import FakeTree, HangingTree, forbid_signals
 from tests.longer import LEFT_TO_NIGHT
 from turngate.contract import load
-from turngate.process import Ended, ProcessOutcome, ProcessRequest, Stdin, Stop, execution, run
+from turngate.model import Ended
+from turngate.process import execution
+from turngate.process.execution import ProcessOutcome, ProcessRequest, Stdin, Stop, run
 from turngate.turn.read import TurnReader
 from turngate_probes.harness.observations import Turn
 from turngate_probes.record import replay

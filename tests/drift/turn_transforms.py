@@ -5,7 +5,8 @@ import re
 from msgspec.structs import replace
 
 from tests.drift.transforms import edit_stream, word
-from turngate.process import Ended, Leftover
+from turngate.model import Ended
+from turngate.process.sessions import Leftover
 from turngate_probes.harness.observations import Observations, Turn
 
 # how the turn ended, and its session

@@ -18,7 +18,7 @@ import pytest
 
 from tests.patience import PATIENCE
 from turngate import load_contract
-from turngate.process import TAG
+from turngate.process.sessions import TAG
 from turngate_probes.simulate.simulated_process import install
 
 FOLDER = Path(__file__).parents[2] / "reference/examples/minimal"

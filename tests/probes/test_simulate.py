@@ -22,7 +22,7 @@ from turngate.contract.clauses import Result
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import Stream
 from turngate.files import simulation_files
-from turngate.process import Ended
+from turngate.model import Ended
 from turngate.turn.framing import framer
 from turngate.turn.read import STREAMS, TurnReading
 from turngate.turn.records import value_at

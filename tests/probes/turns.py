@@ -6,8 +6,8 @@ from typing import Any
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.verdict import Finding
-from turngate.model import Mode
-from turngate.process import Ended, Leftover
+from turngate.model import Ended, Mode
+from turngate.process.sessions import Leftover
 from turngate.turn.read import read_turn
 from turngate_probes.clauses import CHECKS
 from turngate_probes.harness.driver import QUESTION

@@ -31,7 +31,8 @@ from turngate import Ended, ProcessRequest, Stop, TurnReader, TurnRun, run_turn
 from turngate.argv.file_slot import SLOT
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
-from turngate.process import execution, is_alive
+from turngate.process import execution
+from turngate.process.family import is_alive
 from turngate.process.supplied_files import supplied_folder
 from turngate.turn.envelope import Envelope, read_envelope
 from turngate_probes.harness.observations import Turn

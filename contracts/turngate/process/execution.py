@@ -70,7 +70,7 @@ class ProcessOutcome(Struct, frozen=True):
 
     >>> import sys
     >>> from pathlib import Path
-    >>> from turngate.process import run
+    >>> from turngate.process.execution import run
     >>> run(turngate.ProcessRequest((sys.executable, "-c", "print(1)"), Path.cwd(), {})).stdout
     b'1\\n'
     """

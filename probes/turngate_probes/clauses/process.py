@@ -3,7 +3,7 @@
 from turngate import Ended
 from turngate.contract.clauses import Reason
 from turngate.contract.verdict import Finding
-from turngate.process import EXIT_LIMIT
+from turngate.process.execution import EXIT_LIMIT
 from turngate_probes.clauses.checks import check, fail_if, how_it_ended, passed
 from turngate_probes.harness.observations import NotObservedError, Observations, Turn, unknown_requests
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from turngate import EngineContract, ProcessRequest
-from turngate.process import run
+from turngate.process.execution import run
 from turngate.sanitize import bounded
 from turngate_probes.conform import executable
 from turngate_probes.conform.answered import NO_CALL, unread

@@ -14,8 +14,8 @@ from itertools import islice
 from pathlib import Path
 
 from turngate import EngineContract, ProcessRequest, Stop
-from turngate.process import Stdin
-from turngate.process import run as run_process
+from turngate.process.execution import Stdin
+from turngate.process.execution import run as run_process
 from turngate.process.sessions import Leftover
 from turngate.sanitize import bounded
 from turngate_probes.conform import executable

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from turngate import Ended, ProcessOutcome, ProcessRequest
 from turngate.contract.hermetic import Hermetic
-from turngate.process import Stdin, run
+from turngate.process.execution import Stdin, run
 from turngate_probes.clauses.prompt import arrived
 from turngate_probes.draft.reading import OutputReading, id_values, read
 from turngate_probes.harness.interrupt import Interrupt

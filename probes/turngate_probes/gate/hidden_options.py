@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from turngate import MachineError, ProcessRequest, Stop
-from turngate.process import run
+from turngate.process.execution import run
 from turngate_probes.journal.events import Event, PageEvent
 
 NO_OPTION = "--turngate-has-no-such-option"

@@ -39,7 +39,8 @@ from turngate import (
 from turngate.contract.hermetic import Compaction
 from turngate.contract.home_and_workspace import OngoingCall, OutputSetting, ToolUse
 from turngate.files import read_regular
-from turngate.process import Stdin, is_alive, run
+from turngate.process.execution import Stdin, run
+from turngate.process.family import is_alive
 from turngate.process.sessions import POLL
 from turngate_probes.harness.first_turn import FirstTurn, FirstTurnCheck
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from turngate import Ended, EngineContract, Mode, TurnReading
 from turngate.contract.clauses import Reason
 from turngate.model import HUNG
-from turngate.process import Leftover
 from turngate.process.executable import PrintedText
+from turngate.process.sessions import Leftover
 from turngate_probes.harness.interrupt import Obstacle, ObstacleError
 from turngate_probes.stub_model import Exchange
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from turngate import ProcessOutcome, ProcessRequest, Stop
-from turngate.process import run
+from turngate.process.execution import run
 
 PROJECT = "package.json"
 # the nearest folder with this file is npm's project; without the flag, one above could claim it as its workspace

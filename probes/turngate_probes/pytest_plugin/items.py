@@ -17,7 +17,7 @@ from turngate.contract.clauses import Level, Result
 from turngate.contract.lint import override
 from turngate.contract.verdict import FailOn
 from turngate.files import overlay
-from turngate.process import Stdin, run
+from turngate.process.execution import Stdin, run
 from turngate.sanitize import visible
 from turngate_probes.clauses.checks import LEVELS
 from turngate_probes.journal.journal import read

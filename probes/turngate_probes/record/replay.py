@@ -12,7 +12,7 @@ from turngate.contract import load
 from turngate.contract.clauses import Reason
 from turngate.contract.load import Document
 from turngate.decoding import convert
-from turngate.process import Leftover
+from turngate.process.sessions import Leftover
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import CommandOutput, Observations, Turn
 from turngate_probes.record.recording import RecordedPage, Recording

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from turngate import Ended, ProcessOutcome, ProcessRequest, Stop, TurngateError
 from turngate.files import overlay_options, read_own
-from turngate.process import run
+from turngate.process.execution import run
 from turngate.sanitize import bounded
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
 from turngate_probes.harness.observations import CommandOutput, ServerCall

@@ -15,8 +15,8 @@ from turngate import AdapterTurnResult, Ended, Mode, Outcome, read_turn
 from turngate.argv.interactive import read_options
 from turngate.argv.trust import declares_unsafe
 from turngate.contract.home_and_workspace import ToolUse
-from turngate.process import Leftover
 from turngate.process.family import leftover, tagged
+from turngate.process.sessions import Leftover
 from turngate_probes.harness.driver import FINAL, Ask, EngineDriver, ask
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import ServerCall, Turn

@@ -18,7 +18,7 @@ from typing import BinaryIO, Never
 from msgspec import Struct
 
 from turngate import EngineContract
-from turngate.process import TAG
+from turngate.process.sessions import TAG
 
 # the process stays that of the engine, so that a server which ends it ends the engine; `tee` has no tag, so it is no
 # process of the turn

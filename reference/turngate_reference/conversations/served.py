@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from turngate import EngineContract, Invocation, MachineError, Mode, NotFoundError, Stop, UsageError
 from turngate.argv.environment import relocated
-from turngate.process import end_orphans
+from turngate.process.family import end_orphans
 from turngate_reference.conversations.server_client import send_reply
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.attempt import Attempt, InstalledEngine, contract_for, find_engine

@@ -27,9 +27,10 @@ from turngate import (
 from turngate.contract.cached import cached_contract
 from turngate.contract.launch import Stream
 from turngate.files import make_private, open_private
-from turngate.process import EXIT_LIMIT, Leftover
 from turngate.process.executable import identity, remember_version, remembered_version
+from turngate.process.execution import EXIT_LIMIT
 from turngate.process.installed_release import place_to_ask, version_in_folder
+from turngate.process.sessions import Leftover
 from turngate.sanitize import last_lines
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
 from turngate.turn.read import STREAMS

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from turngate.process import Leftover, ProcessTree
+from turngate.process.sessions import Leftover
+from turngate.process.tree import ProcessTree
 
 
 class FakeTree(ProcessTree):

@@ -12,18 +12,12 @@ from pytest_subprocess import FakeProcess
 
 from tests.contracts.process.fake_tree import FakeTree
 from tests.contracts.process.unruly import unruly
-from turngate.process import (
-    Ended,
-    Leftover,
-    ProcessOutcome,
-    ProcessRequest,
-    ProcessTree,
-    Stdin,
-    Stop,
-    execution,
-    is_alive,
-    run,
-)
+from turngate.model import Ended
+from turngate.process import execution
+from turngate.process.execution import ProcessOutcome, ProcessRequest, Stdin, Stop, run
+from turngate.process.family import is_alive
+from turngate.process.sessions import Leftover
+from turngate.process.tree import ProcessTree
 
 MEBI = 2**20
 BURNT = 0.36  # seconds of CPU time that `burn` uses at least, as the kernel rounds user and system time down

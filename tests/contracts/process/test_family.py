@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from turngate.process import ProcessTree, is_alive
-from turngate.process.family import KILL_GRACE, Family, Found, end_all
+from turngate.process.family import KILL_GRACE, Family, Found, end_all, is_alive
 from turngate.process.sessions import sessions
+from turngate.process.tree import ProcessTree
 
 pytestmark = pytest.mark.processes
 

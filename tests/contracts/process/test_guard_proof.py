@@ -11,7 +11,8 @@ from turngate import ProcessRequest, RefusedError, Stop, first_turn, process_req
 from turngate.contract import load
 from turngate.contract.launch import Guards
 from turngate.model import Ended
-from turngate.process import guard_proof, run
+from turngate.process import guard_proof
+from turngate.process.execution import run
 from turngate.process.guard_proof import GuardProof
 
 PROMPT = b"Paint the door" * 20_000  # more than a pipe holds

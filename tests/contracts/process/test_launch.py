@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from turngate.errors import TurngateError
-from turngate.process import ProcessRequest, launch, run
+from turngate.process import launch
+from turngate.process.execution import ProcessRequest, run
 
 ENV = {"PATH": os.defpath}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from turngate.process import ProcessRequest, run
+from turngate.process.execution import ProcessRequest, run
 from turngate.process.marks import LIVE, mark_of, marking
 from turngate.process.sessions import adopting_orphans
 

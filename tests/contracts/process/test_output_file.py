@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from turngate import MachineError, Mode, first_turn, load_contract, process_request
-from turngate.process import ProcessRequest, run
 from turngate.process import output_file as module
+from turngate.process.execution import ProcessRequest, run
 from turngate.process.output_file import OutputFile
 
 PRINTS_AND_EXITS = """

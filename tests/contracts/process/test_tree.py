@@ -18,23 +18,12 @@ import pytest
 from tests.contracts.process.unruly import unruly
 from tests.fakes.hopper import Hopper, hopper
 from turngate.errors import MachineError
-from turngate.process import (
-    Ended,
-    Noted,
-    ProcessOutcome,
-    ProcessRequest,
-    ProcessTree,
-    Stop,
-    end_orphans,
-    execution,
-    family,
-    is_alive,
-    run,
-    sessions,
-    tree,
-)
-from turngate.process.family import Family
+from turngate.model import Ended
+from turngate.process import execution, family, sessions, tree
+from turngate.process.execution import ProcessOutcome, ProcessRequest, Stop, run
+from turngate.process.family import Family, Noted, end_orphans, is_alive
 from turngate.process.sessions import adopting_orphans
+from turngate.process.tree import ProcessTree
 
 pytestmark = pytest.mark.processes
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from turngate.process import ProcessRequest
+from turngate.process.execution import ProcessRequest
 
 PROGRAM = Path(__file__).with_name("programs") / "unruly.py"
 

@@ -6,7 +6,7 @@ from tests.probes import turns as t
 from tests.tables import each
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import Finding
-from turngate.process import Ended
+from turngate.model import Ended
 from turngate_probes.clauses.checks import CHECKS, check, fail_if, how_it_ended, passed, went_well
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.observations import Observations, Turn

@@ -7,7 +7,7 @@ import pytest
 from tests.probes import turns as t
 from tests.tables import each
 from turngate.contract.verdict import Finding
-from turngate.process import Ended
+from turngate.model import Ended
 from turngate_probes.clauses.checks import SkippedError
 
 FIRST, AGAIN, THIRD = (f"crossing/{step}" for step in ("old-first", "new-again", "old-third"))

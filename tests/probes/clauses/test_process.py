@@ -5,7 +5,8 @@ from msgspec.structs import replace
 
 from tests.probes import turns as t
 from turngate.contract import load
-from turngate.process import EXIT_LIMIT, Ended
+from turngate.model import Ended
+from turngate.process.execution import EXIT_LIMIT
 from turngate_probes.harness.observations import NotObservedError
 
 LISTED = replace(t.CODEX, hermetic=replace(t.CODEX.hermetic, egress=("updates.example",)))

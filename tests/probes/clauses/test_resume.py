@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.probes import turns as t
 from tests.tables import each
 from turngate.contract.verdict import Finding
-from turngate.process import Ended
+from turngate.model import Ended
 from turngate_probes.clauses.checks import SkippedError
 from turngate_probes.harness.cases import LONG_SESSION
 from turngate_probes.harness.observations import NotObservedError, Turn

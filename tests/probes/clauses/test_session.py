@@ -10,8 +10,7 @@ from tests.probes import turns as t
 from tests.tables import each
 from turngate.contract.clauses import Reason
 from turngate.contract.verdict import Finding
-from turngate.model import Mode
-from turngate.process import Ended
+from turngate.model import Ended, Mode
 from turngate_probes.harness.observations import NotObservedError, Turn
 from turngate_probes.harness.session_cases import OPENING, REPEATED, disturbances
 from turngate_probes.stub_model import Exchange

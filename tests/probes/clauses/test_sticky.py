@@ -13,7 +13,7 @@ from turngate.contract.clauses import Reason
 from turngate.contract.hermetic import MachineNeed
 from turngate.contract.home_and_workspace import ApprovalSetting, Redirect, SetupFile, ToolUse
 from turngate.contract.load import catalogue
-from turngate.process import Leftover
+from turngate.process.sessions import Leftover
 from turngate_probes.clauses.checks import SkippedError
 from turngate_probes.harness.driver import ANSWER, QUESTION
 from turngate_probes.harness.observations import NotObservedError, Observation, Turn

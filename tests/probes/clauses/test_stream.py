@@ -6,8 +6,7 @@ from msgspec.structs import replace
 from tests.probes import turns as t
 from tests.tables import each
 from turngate.contract import load
-from turngate.model import Mode
-from turngate.process import Ended
+from turngate.model import Ended, Mode
 from turngate.turn.read import read_turn
 from turngate_probes.harness.observations import NotObservedError, Turn
 

@@ -19,8 +19,9 @@ from tests.probes import engines
 from tests.probes.turns import CODEX
 from turngate.contract.home_and_workspace import OngoingCall, ToolUse
 from turngate.errors import MachineError
-from turngate.model import Mode, Outcome
-from turngate.process import Ended, ProcessRequest, execution
+from turngate.model import Ended, Mode, Outcome
+from turngate.process import execution
+from turngate.process.execution import ProcessRequest
 from turngate.process.turn_run import process_request
 from turngate_probes.harness import driver as lab_module
 from turngate_probes.harness.driver import ANSWER, FINAL, Ask, EngineDriver, Startups

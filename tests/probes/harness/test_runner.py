@@ -16,7 +16,8 @@ from tests.probes import engines
 from turngate.contract import load
 from turngate.contract.clauses import Reason, Result
 from turngate.contract.engine_contract import Deviation
-from turngate.process import Ended, execution
+from turngate.model import Ended
+from turngate.process import execution
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness import cases, driver
 from turngate_probes.harness.cases import CASES

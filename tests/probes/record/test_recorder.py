@@ -11,7 +11,7 @@ from tests.probes import engines
 from turngate import EngineContract
 from turngate.contract import load
 from turngate.errors import MachineError, UsageError
-from turngate.process import Ended
+from turngate.model import Ended
 from turngate.process.supplied_files import supplied_folder
 from turngate_probes.harness.cases import RECORDED, Case
 from turngate_probes.harness.driver import EngineDriver

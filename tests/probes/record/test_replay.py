@@ -11,8 +11,7 @@ from turngate.contract.clauses import Result
 from turngate.contract.engine_contract import Deviation, EngineContract
 from turngate.contract.verdict import ClauseResult
 from turngate.errors import ContractError
-from turngate.model import Outcome
-from turngate.process import Ended
+from turngate.model import Ended, Outcome
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.cases import CASES

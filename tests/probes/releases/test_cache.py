@@ -11,7 +11,7 @@ import pytest
 
 from tests.tables import each
 from turngate.errors import MachineError, UsageError
-from turngate.process import Stop
+from turngate.process.execution import Stop
 from turngate_probes.releases import cache
 from turngate_probes.releases.cache import MARKER, CacheLimit, alone, bytes_below, evict, home_of, in_use, parse_size
 

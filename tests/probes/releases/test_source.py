@@ -10,7 +10,7 @@ import pytest
 from tests.probes import engines, fake_npm
 from turngate.contract import load
 from turngate.errors import MachineError, NotFoundError, NotInstalledError, UsageError
-from turngate.process import Stop
+from turngate.process.execution import Stop
 from turngate_probes.releases import recorded_releases
 from turngate_probes.releases.cache import evict, home_of
 from turngate_probes.releases.pins import pinned_version

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from turngate.files import use_overlay
-from turngate.process import Ended, ProcessRequest, is_alive
+from turngate.model import Ended
+from turngate.process.execution import ProcessRequest
+from turngate.process.family import is_alive
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.server_level import server_process
 from turngate_probes.server_level.server_process import CaseClient, ServerProcess

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.probes import turns as t
-from turngate.process import TAG
+from turngate.process.sessions import TAG
 from turngate_probes.server_level import shim
 from turngate_probes.server_level.shim import Shim
 

@@ -17,7 +17,7 @@ from tests.reference.server.sticky_env import pid_of
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract import load
-from turngate.process import is_alive
+from turngate.process.family import is_alive
 from turngate_reference.conversations import served
 from turngate_reference.server.orchestrator import owner, transitions
 from turngate_reference.server.orchestrator.decide import failed

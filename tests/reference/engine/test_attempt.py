@@ -9,7 +9,8 @@ import pytest
 from tests.fakes.hopper import hopper
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, Play, wrap
-from turngate.process import Noted, end_orphans, execution, family
+from turngate.process import execution, family
+from turngate.process.family import Noted, end_orphans
 from turngate_reference.engine import attempt
 
 

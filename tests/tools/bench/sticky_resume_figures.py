@@ -19,7 +19,7 @@ from turngate.argv import build
 from turngate.contract.engine_contract import EngineContract
 from turngate.files import default_cache
 from turngate.model import Mode
-from turngate.process import ProcessOutcome, ProcessRequest, Stdin, run
+from turngate.process.execution import ProcessOutcome, ProcessRequest, Stdin, run
 from turngate.turn.read import read_turn
 from turngate_probes.harness.driver import ASK, FINAL
 from turngate_probes.harness.sandbox import Sandbox, sandbox

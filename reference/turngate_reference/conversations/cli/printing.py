@@ -10,7 +10,7 @@ import click
 from msgspec import to_builtins
 
 from turngate import Ended, Interaction, Repair, Stop
-from turngate.process import EXIT_LIMIT
+from turngate.process.execution import EXIT_LIMIT
 from turngate.process.session_store import session_exists
 from turngate.sanitize import last_lines, quoted_lines, visible
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope

@@ -30,7 +30,7 @@ from turngate import (
 )
 from turngate.argv import artifacts
 from turngate.files import real_path
-from turngate.process import start_time
+from turngate.process.family import start_time
 from turngate.turn.session_id import unfamiliar
 from turngate_reference.engine.attempt import Attempt, InstalledEngine, NoRoomError, RunOptions, attempt, traces
 from turngate_reference.engine.session import ObstacleError, seen_after_first_turn

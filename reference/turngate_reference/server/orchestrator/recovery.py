@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from turngate import ContractError, MachineError, Reported, UsageError
 from turngate.contract.session_ids import unsafe
-from turngate.process import Noted, end_orphans
+from turngate.process.family import Noted, end_orphans
 from turngate.turn.read import session_caveats
 from turngate_reference.data_dir import locked
 from turngate_reference.engine.attempt import contract_for

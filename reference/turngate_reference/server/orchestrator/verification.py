@@ -19,9 +19,9 @@ from turngate.contract.clauses import Result
 from turngate.decoding import decode
 from turngate.files import default_cache, overlay_options
 from turngate.model import EngineResumeCapability
-from turngate.process import Stdin, run
 from turngate.process.copied_values import copied_values
 from turngate.process.executable import identity, is_simulated
+from turngate.process.execution import Stdin, run
 from turngate.process.probe_results import last_result
 from turngate.sanitize import bounded, visible
 from turngate_reference.engine.attempt import InstalledEngine

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from turngate import MachineError
-from turngate.process import TAG
 from turngate.process.launch import launch, refuse_in_critical
+from turngate.process.sessions import TAG
 from turngate.sanitize import last_lines
 from turngate_reference.server.output_schema import OUT_OF_MEMORY
 

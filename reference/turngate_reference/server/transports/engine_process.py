@@ -19,10 +19,12 @@ from turngate.argv import build as argv
 from turngate.argv.file_slot import SLOT
 from turngate.contract.launch import ModeQuery, PermissionMode
 from turngate.files import make_private, open_private
-from turngate.process import ProcessTree, is_alive, run, start_time
+from turngate.process.execution import run
+from turngate.process.family import is_alive, start_time
 from turngate.process.guard_proof import GuardProof, unguarded
 from turngate.process.instruction_files import check_instruction_files
 from turngate.process.supplied_files import guarded, supplied_folder
+from turngate.process.tree import ProcessTree
 from turngate.turn.framing import Lines, Problems
 from turngate_reference.engine.attempt import append_trace, stderr_note, write_command
 from turngate_reference.server.transports.events import OpenRequest

@@ -10,8 +10,8 @@ from typing import Any
 import psutil
 import pytest
 
-from turngate.process import TAG, Noted, end_orphans, start_time, tagged
-from turngate.process.family import tags_of
+from turngate.process.family import Noted, end_orphans, start_time, tagged, tags_of
+from turngate.process.sessions import TAG
 
 # prints a line with its child's pid, then waits for a signal; the child ignores SIGTERM
 PARENT = """

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from turngate.process import ProcessRequest, end_orphans, run
+from turngate.process.execution import ProcessRequest, run
+from turngate.process.family import end_orphans
 from turngate.process.launch import critical, refuse_in_critical
 
 

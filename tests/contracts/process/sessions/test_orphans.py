@@ -14,8 +14,11 @@ from subprocess import PIPE, Popen
 import psutil
 import pytest
 
-from turngate.process import ProcessRequest, ProcessTree, is_alive, run, sessions
+from turngate.process import sessions
+from turngate.process.execution import ProcessRequest, run
+from turngate.process.family import is_alive
 from turngate.process.sessions import adopting_orphans, reap_adopted
+from turngate.process.tree import ProcessTree
 
 pytestmark = [
     pytest.mark.processes,

@@ -13,8 +13,9 @@ import psutil
 import pytest
 
 from tests.patience import PATIENCE
-from turngate.process import ProcessRequest, ProcessTree, run
+from turngate.process.execution import ProcessRequest, run
 from turngate.process.sessions import adopting_orphans, reap_adopted, reaping_adopted
+from turngate.process.tree import ProcessTree
 
 pytestmark = [pytest.mark.processes, pytest.mark.skipif(sys.platform != "linux", reason="only Linux adopts processes")]
 ENV = {"PATH": "/usr/bin:/bin"}

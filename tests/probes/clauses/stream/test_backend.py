@@ -3,7 +3,7 @@
 import pytest
 
 from tests.probes import turns as t
-from turngate.process import Ended
+from turngate.model import Ended
 from turngate_probes.harness.observations import NotObservedError, Turn
 
 TOLD = tuple(

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tests.probes import turns as t
 from tests.tables import each
-from turngate.process import Ended
+from turngate.model import Ended
 from turngate_probes.harness.observations import CommandOutput, NotObservedError
 
 HELP = [t.page(f"static/help-{i + 1}", f"  {'  '.join(page.names)}  ") for i, page in enumerate(t.CODEX.help.pages)]

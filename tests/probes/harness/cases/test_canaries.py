@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.home_and_workspace import Canary, Control, SetupFile
-from turngate.process import ProcessRequest, run
+from turngate.process.execution import ProcessRequest, run
 from turngate_probes.harness import cases
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 

@@ -6,7 +6,8 @@ from typing import Any
 from uuid import uuid4
 
 from tests.tables import each
-from turngate.process import Ended, ProcessRequest, Stop, run
+from turngate.model import Ended
+from turngate.process.execution import ProcessRequest, Stop, run
 from turngate_probes.server_level import server_run
 
 ASKED = {"outcome": "ask_user"}

@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.version_manager import MANAGERS, VersionManager
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
-from turngate.process import Stop
+from turngate.process.execution import Stop
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.attempt import find_engine
 

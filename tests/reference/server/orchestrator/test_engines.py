@@ -25,8 +25,9 @@ from turngate.contract.verdict import Verdict
 from turngate.errors import ContractError, NotInstalledError
 from turngate.files import default_cache
 from turngate.model import EngineResumeCapability
-from turngate.process import Stop, executable
+from turngate.process import executable
 from turngate.process.executable import identity
+from turngate.process.execution import Stop
 from turngate.process.probe_results import ProbeResult, save_result
 from turngate_probes.simulate.simulated_process import install
 from turngate_reference.data_dir import DataDir

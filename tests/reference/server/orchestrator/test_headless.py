@@ -15,7 +15,8 @@ from tests.reference.locked_database import locked_database
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate import Reported
 from turngate.files import open_private
-from turngate.process import execution, is_alive, start_time
+from turngate.process import execution
+from turngate.process.family import is_alive, start_time
 from turngate_reference.server.orchestrator import commands
 from turngate_reference.server.store import database, runs
 from turngate_reference.server.store.events import TextEvent

@@ -15,8 +15,8 @@ from turngate.contract.engine_contract import EngineContract
 from turngate.contract.verdict import Verdict
 from turngate.files import default_cache
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
-from turngate.process import Stop
 from turngate.process.executable import MARKER, identity
+from turngate.process.execution import Stop
 from turngate.process.probe_results import ProbeResult, save_result
 from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator.profiles import FAILURES_KEPT, Profiles

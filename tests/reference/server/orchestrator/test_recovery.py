@@ -18,7 +18,7 @@ from tests.reference.crash import kill_server
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.contract import load
 from turngate.contract.engine_contract import Deviation
-from turngate.process import is_alive, start_time
+from turngate.process.family import is_alive, start_time
 from turngate_reference.server.orchestrator import recovery
 from turngate_reference.server.orchestrator.recovery import recover
 from turngate_reference.server.orchestrator.run_files import Records

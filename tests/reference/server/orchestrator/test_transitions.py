@@ -25,7 +25,7 @@ from tests.reference.server.orchestrator.modelled_server import (
     ModelledWork,
 )
 from tests.reference.server_env import ASK, final
-from turngate.process import Stop
+from turngate.process.execution import Stop
 from turngate_reference.data_dir import locked
 from turngate_reference.server.orchestrator import recovery, transitions
 from turngate_reference.server.orchestrator.owner import Owner

@@ -15,8 +15,8 @@ from tests.patience import PATIENCE
 from tests.reference.server.output_schema import hostile
 from tests.reference.server.output_schema.hostile import ENDLESS, until
 from turngate.errors import MachineError, UsageError
-from turngate.process import TAG
 from turngate.process.launch import critical
+from turngate.process.sessions import TAG
 from turngate_reference.server.output_schema import checker as module
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaChecker, SchemaTooCostlyError
 

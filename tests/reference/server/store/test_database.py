@@ -11,7 +11,7 @@ import pytest
 from tests.reference import cli_env as d
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.errors import MachineError, UsageError
-from turngate.process import ProcessRequest, run
+from turngate.process.execution import ProcessRequest, run
 from turngate_reference.server.app import Server
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import DatabaseGoneError, Store

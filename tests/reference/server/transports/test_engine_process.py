@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from tests.probes.simulate.played import at_known_release
 from tests.reference.server.transports.stage import ReceivedEvents, Stage, contract, one_of_them
 from turngate.contract.launch import PermissionMode
-from turngate.process import guard_proof, is_alive
+from turngate.process import guard_proof
+from turngate.process.family import is_alive
 from turngate_reference.server.transports import engine_process
 from turngate_reference.server.transports.events import Gone, Lost, Opened
 

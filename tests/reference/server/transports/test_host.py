@@ -6,7 +6,7 @@ import pytest
 
 from tests.reference.server.transports.stage import ReceivedEvents, Stage, contract
 from turngate.model import Mode
-from turngate.process import is_alive
+from turngate.process.family import is_alive
 from turngate_reference.server.transports.events import Gone, Lost, Opened, TurnEnded
 from turngate_reference.server.transports.host import WORKERS, ProcessHost
 

@@ -19,7 +19,7 @@ from tests.reference.server.sticky_env import create, move_deadlines, pid_of, pu
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate import mode_patch
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, Mode, Reported
-from turngate.process import is_alive
+from turngate.process.family import is_alive
 from turngate.turn.read import NO_ANSWER
 from turngate_reference.engine.attempt import InstalledEngine
 from turngate_reference.server.orchestrator import commands, profiles
