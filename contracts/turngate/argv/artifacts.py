@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from turngate.argv.file_slot import PLAIN_PATH
-from turngate.argv.interactive import PlacedOption, read_options
+from turngate.argv.interactive import read_options
 from turngate.contract.engine_contract import EngineContract
 from turngate.errors import RefusedError
 from turngate.files import real_path
@@ -21,7 +21,8 @@ def no_artifacts(contract: EngineContract, options: Sequence[str] = ()) -> str:
     if means is None:
         release = f"{contract.engine} {contract.version or ''}".strip()
         return f"{release} has no means that allows this alone, whatever the user's settings are"
-    names = [name for placed in read_options(contract, options) for name in _names(placed)]
+    callers = read_options(contract, options)
+    names = (name for placed in callers for name in (placed.option.flag, placed.value.partition("=")[0].strip()))
     found = next((name for name in names if name in means.yields_to), None)
     return f"the option {found} rules it out" if found else ""
 
@@ -59,7 +60,3 @@ def ambiguous(path: Path) -> str:
     if re.fullmatch(PLAIN_PATH, str(path)):
         return ""
     return f"the path {str(path)!r} has characters that an engine may read as something else"
-
-
-def _names(placed: PlacedOption) -> tuple[str, ...]:
-    return placed.option.flag, placed.value.partition("=")[0].strip()
