@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from turngate import Trust, engine_names
+from turngate import engine_names
 from turngate.contract.load import unusable
 
 
@@ -27,11 +27,6 @@ def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Let files in this directory configure the engine, as if you had started it there yourself (repeatable).",
     )
     return unsafe(workspace(command))
-
-
-def trust(allow_unsafe: tuple[str, ...], trust_workspace: tuple[Path, ...]) -> Trust:
-    """Return what the operator allows by these options."""
-    return Trust(frozenset(allow_unsafe), trust_workspace)
 
 
 def _known(_ctx: click.Context, _option: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turngate import NotFoundError, UsageError, engine_names, load_contract
+from turngate import NotFoundError, Trust, UsageError, engine_names, load_contract
 from turngate.cli import given_as
 from turngate.process.sessions import adopting_orphans, reaping_adopted
 from turngate.process.signals import ending
@@ -38,7 +38,7 @@ from turngate_reference.server.web.metrics import Metrics
 from turngate_reference.server.web.problems import machine_error
 from turngate_reference.server.web.security import RequestCheck, allowed_hosts
 from turngate_reference.server.web.streams import EventStreams
-from turngate_reference.trust_options import trust, trust_options
+from turngate_reference.trust_options import trust_options
 
 PORT = 8321
 _EPILOG = f"""\b
@@ -192,7 +192,7 @@ def serve(options: ServeOptions) -> int:
         options.pass_env,
         metrics.turn_ended,
         Verify(options.verify),
-        trust=trust(options.allow_unsafe, options.trust_workspace),
+        trust=Trust(frozenset(options.allow_unsafe), options.trust_workspace),
     )
     # bound first: a server that finds its port taken must not have begun to work on the queue
     with (

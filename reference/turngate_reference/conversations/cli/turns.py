@@ -10,7 +10,7 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from turngate import Ended, Mode, RefusedError, Stop
+from turngate import Ended, Mode, RefusedError, Stop, Trust
 from turngate.cli import given_as
 from turngate.files import contract_files
 from turngate.process.sessions import adopting_orphans
@@ -20,7 +20,7 @@ from turngate_reference.conversations.cli.options import data_dir_option
 from turngate_reference.conversations.conversation import Attempted, Conversations, SentReply, StartRequest
 from turngate_reference.data_dir import data_dir
 from turngate_reference.handle_record import DEFAULT_TIMEOUT_SEC
-from turngate_reference.trust_options import trust, trust_options
+from turngate_reference.trust_options import trust_options
 
 NOT_RUN = 2
 OTHER_SESSION, NO_ANSWER, NOT_SAVED = 4, 5, 6
@@ -218,7 +218,7 @@ def _converse(options: TurnOptions, act: Callable[[Conversations], Attempted | S
         sys.stdout.reconfigure(errors="backslashreplace")
     data, stop = data_dir(options.asked_dir), Stop()
     data.check_layout()
-    trusted = trust(options.allow_unsafe, options.trust_workspace)
+    trusted = Trust(frozenset(options.allow_unsafe), options.trust_workspace)
     answer = printing.PrintedTurn(stop)
     # a signal ends the engine's whole tree, so that the record is still written
     with adopting_orphans(), handling_signals(ending(), lambda _: stop.set()):
