@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # our subcommands by task, each with its summary: reading entry points or docstrings would dominate the startup time
 TASKS = {
     "Test releases of an engine": {
-        "probe": ("turngate_probes.cli.probe:probe", "Check coding-agent CLIs for breaking changes."),
+        "probe": ("turngate_probes.cli.probe:probe", "Test whether engines keep their contracts."),
         "gate": ("turngate_probes.cli.gate:gate", "Compare two releases: can I upgrade, and what must I change?"),
         "init": ("turngate_probes.cli.init:init", "Prepare a project: its settings, and a job for its CI."),
         "doctor": ("turngate_probes.cli.doctor:doctor", "Say which engines are here, and whether they are safe."),
@@ -225,7 +225,7 @@ def _no_contracts(folder: Path) -> click.BadParameter:
 )
 @click.pass_context
 def turngate(ctx: click.Context) -> int:
-    """Check coding-agent CLIs for breaking changes."""
+    """Test whether a new release of a coding-agent CLI breaks your automation."""
     if ctx.invoked_subcommand != "contracts":
         needs_contracts()
     if ctx.invoked_subcommand is None:

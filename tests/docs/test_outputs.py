@@ -43,5 +43,7 @@ def test_outputs_are_compared_without_what_varies() -> None:
         "codex: session 01a2056e-6d5a-78f1-922c-dc5e92b6cb94 at 127.0.0.1:99",
     )
     later = "codex: done after 7 turns in 41 s", "codex: session 01a2056e-6d5a-78f1-922c-dc5e92b6cb95 at 127.0.0.1:98"
-    assert unvarying("\n".join(lines)) == unvarying("\n".join((later[1], "codex: 1 of 7 turns, 0 passed", later[0])))
+    assert unvarying("\n".join(lines)) == unvarying(
+        "\n".join((later[1], "codex: 1 of about 7 turns, 0 passed", later[0]))
+    )
     assert unvarying("3 clauses") != unvarying("4 clauses")

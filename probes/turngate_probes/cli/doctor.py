@@ -15,7 +15,8 @@ INTERRUPTED = 130
 _WIDTH = 100
 _LONGEST = 300
 _COLOURS = {"compatible": "green", "broken": "red"}
-_NOTHING = "No engine is on PATH, and no file here pins one. `turngate engines list` lists the engines it looks for."
+_NOTHING = "No engine is on PATH, and no file in this folder or below it names one. It looked for"
+_NEXT = "`turngate doctor --help` lists the files that it reads. `turngate probe codex` tests a release of Codex."
 
 
 @click.command()
@@ -81,12 +82,20 @@ def _lines(report: "DoctorReport") -> Iterator[str]:
         places = ", ".join(map(_place, release.found))
         yield f"{click.style(engine, bold=True)}  {version}  {word}  {clauses}  {profile}  {places}"
         yield from _about(release)
-    yield _NOTHING if not rows else ""
+    yield from [""] if rows else _nothing()
     for missing in report.not_searched:
         yield from _wrapped(f"not searched: {missing}", "")
     if rows and report.not_run_from:
         yield f"No program in {visible(report.not_run_from)} was run."
     yield f"exit code {report.exit_code}: {_outcome(report)}"
+
+
+def _nothing() -> Iterator[str]:
+    """Say what it looked for, and what to do next."""
+    from turngate import engine_names
+
+    yield from _wrapped(f"{_NOTHING} {', '.join(engine_names())}.", "")
+    yield from _wrapped(_NEXT, "")
 
 
 def _place(at: "FoundAt") -> str:

@@ -124,7 +124,7 @@ class Case(Struct, frozen=True):
     opens: bool = False
 
     def turns(self, contract: EngineContract) -> int:
-        """Return how many turns it plans for a release, without those that only what the release does calls for.
+        """Return about how many turns it needs for a release, without those that only what the release does calls for.
 
         These are a question by a tool that the release offers, another session after a lost one, and the search for a
         setting that does harm. A turn that ends without a session id calls for fewer.

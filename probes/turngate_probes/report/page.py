@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from msgspec import to_builtins
 
+from turngate.line_breaks import unbroken
 from turngate.sanitize import command_line, visible
 from turngate_probes.report.view import ACTIONS, JudgedCase, Mark, RemarkLevel, Row, RowFamily, Sign, View
 
@@ -22,8 +23,6 @@ MOST_PROBLEMS = 20
 FEW = 8  # the most columns that have room for full headings
 LONGEST_WORD = 1000
 _CODE = re.compile(r"`([^`]*)`")
-# an option, at most as much of it as fits into the narrowest column, or the name of a clause set
-_WHOLE = re.compile(r"(?<![\w-])(?:--?[a-zA-Z][a-zA-Z0-9-]{0,20}|20[0-9]{2}-[0-9]{2}(?![\w-]))")
 
 REMARK_SIGNS: dict[RemarkLevel, Sign] = {"error": "fail", "warning": "deviates", "note": "stale"}
 
@@ -79,11 +78,6 @@ def _environment() -> Environment:
         "command": lambda argv: _shown(command_line(argv, LONGEST_WORD)),
     }
     return environment
-
-
-def unbroken(html: str) -> str:
-    """Return a piece of HTML without tags in which no line ends after the dashes of an option or in a clause set."""
-    return _WHOLE.sub(r'<span class="unbroken">\g<0></span>', html)
 
 
 def _shown(text: str) -> Markup:

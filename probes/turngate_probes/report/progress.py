@@ -48,7 +48,7 @@ Clock = Callable[[], float]
 class ProgressRow(Struct):
     """One release so far: its state in a word, the current step, and the counts.
 
-    `planned` grows with turns that only the release itself calls for.
+    `planned` is an estimate, and grows with turns that only what the release does calls for.
     """
 
     release: str
@@ -103,7 +103,7 @@ class ProgressRow(Struct):
 
     def __str__(self) -> str:
         """Render as a part of a line."""
-        counted = f"{self.turns} of {self.planned} turns, {self.passed} passed, {len(self.failing)} failed"
+        counted = f"{self.turns} of about {_turns(self.planned)}, {self.passed} passed, {len(self.failing)} failed"
         return f"{_named(self.release)}: {counted} ({self.now})"
 
     def counted(self) -> str:
@@ -111,7 +111,7 @@ class ProgressRow(Struct):
         if not self.planned:
             return f"{_named(self.release)}: {self.state}"
         failed = f", {len(self.failing)} failed" if self.failing else ""
-        return f"{_named(self.release)}: {self.turns} of {self.planned} turns{failed}"
+        return f"{_named(self.release)}: {self.turns} of {_turns(self.planned)}{failed}"
 
 
 class Progress:
@@ -260,13 +260,17 @@ def _named(release: str) -> str:
     return release if len(release) <= LONGEST_NAME else f"{release[:25]}…{release[26 - LONGEST_NAME :]}"
 
 
+def _turns(count: int) -> str:
+    return "1 turn" if count == 1 else f"{count} turns"
+
+
 def _lines(event: Event, *, begins: bool) -> list[str]:
     name = _named(event.release) if isinstance(event, ReleaseEvent) else ""
     match event:
         case InstallProgress() if begins:
             return [f"{name}: {event.text}"]
         case ReleasePlanned():
-            planned, where = f"{name}: {event.turns} turns planned", event.executable
+            planned, where = f"{name}: about {_turns(event.turns)} planned", event.executable
             room = LONGEST_LINE - len(planned) - len(" (…)")
             if where and len(where) > room:
                 end = where[-room:]
@@ -280,7 +284,7 @@ def _lines(event: Event, *, begins: bool) -> list[str]:
         case ReleaseFailed():
             return [f"{name}: could not be tested: {event.what}"]
         case ReleaseFinished():
-            return [f"{name}: {event.verdict or 'done'} after {event.turns} turns in {event.seconds:.1f} s"]
+            return [f"{name}: {event.verdict or 'done'} after {_turns(event.turns)} in {event.seconds:.1f} s"]
     return []
 
 

@@ -1,13 +1,14 @@
 """The command that says which engines a machine and a project use."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from tests.acceptance.command import Command
-from turngate import cli, history
+from turngate import cli, engine_names, history
 from turngate.contract.load import first_error
 from turngate.contract.verdict import Verdict
 from turngate_probes.cli.doctor import doctor
@@ -104,9 +105,12 @@ def test_a_name_of_a_file_forges_no_line(project: Path) -> None:
 
 
 def test_without_anything_it_says_so() -> None:
-    """Nothing on PATH and no pin is no answer."""
+    """Nothing on PATH and no pin is no answer: the output names what was looked for, and what to do."""
     ended = run()
-    assert ended.output.startswith("No engine is on PATH, and no file here pins one.")
+    said = " ".join(ended.output.split())
+    assert said.startswith("No engine is on PATH, and no file in this folder or below it names one. It looked for ")
+    assert {*engine_names()} < {*re.findall(r"\w+", said)}
+    assert "`turngate probe codex`" in said
     assert ended.output.endswith("exit code 2: nothing was found\n")
     assert ended.return_value == 2
 

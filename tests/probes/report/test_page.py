@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.probes.report import samples
 from tests.probes.report.samples import EVERY
 from turngate_probes.report import page as subject
-from turngate_probes.report.page import page, unbroken
+from turngate_probes.report.page import page
 from turngate_probes.report.release_view import view
 from turngate_probes.report.reports import ProbeReport
 
@@ -94,20 +94,11 @@ def test_hostile_text_is_text() -> None:
 
 
 def test_an_option_stays_whole_at_the_end_of_a_line() -> None:
-    """The dashes of an option stay with its name in what is shown, but not in attributes, and it is never too long."""
+    """The dashes of an option stay with its name in what is shown, but not in attributes."""
     text = page(view(samples.mixed()))
     assert 'codex exec <span class="unbroken">--json</span>' in text
     assert "--json<" not in text.replace('<span class="unbroken">--json</span>', "")
     assert not re.search(r'="[^">]*<span class="unbroken">', text)
-    shown = {
-        "a-b x--y -- -5 &lt;-&gt;": "a-b x--y -- -5 &lt;-&gt;",
-        "(clause set 2027-01)": '(clause set <span class="unbroken">2027-01</span>)',
-        "2027-01-02 12027-01": "2027-01-02 12027-01",
-        "[-c KEY]": '[<span class="unbroken">-c</span> KEY]',
-        "--no-color=x": '<span class="unbroken">--no-color</span>=x',
-        f"--{'x' * 30}": f'<span class="unbroken">--{"x" * 21}</span>{"x" * 9}',
-    }
-    assert {given: unbroken(given) for given in shown} == shown
 
 
 def test_a_failure_says_what_to_do_line_by_line() -> None:

@@ -13,7 +13,7 @@ from tests.tools.compatibility.render import histories
 from tests.tools.docs.history.feeds import atom, entries, json_feed
 from tests.tools.docs.history.page import engine_page, overview, title
 from turngate import engine_names, history
-from turngate_probes.report.page import unbroken
+from turngate.line_breaks import unbroken
 
 ROOT = Path(__file__).parents[3]
 TOP = {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md", "CHANGELOG.md": "changelog.md"}

@@ -24,7 +24,9 @@ VARYING = (
     (re.compile(r"\(\d+ of \d+ parts done.*?\)"), "(<progress>)"),
     (re.compile(r" {2,}"), "  "),
 )
-PROGRESS = re.compile(r"(?:.*; )?\S+: \d+ of \d+ turns|\d+ of \d+ (?:parts|releases) done|\S+: installing from")
+PROGRESS = re.compile(
+    r"(?:.*; )?\S+: \d+ of (?:about )?\d+ turns?|\d+ of \d+ (?:parts|releases) done|\S+: installing from"
+)
 
 
 def unvarying(output: str) -> list[str]:

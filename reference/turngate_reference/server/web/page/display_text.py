@@ -8,8 +8,10 @@ from stat import S_ISREG
 from typing import Any
 
 from jinja2.filters import do_filesizeformat
+from markupsafe import Markup, escape
 from msgspec import Struct
 
+from turngate.line_breaks import unbroken
 from turngate.sanitize import bounded, visible
 
 # newlines, tabs, and the joiners of emoji and letters, which are invisible but shape their neighbours
@@ -35,6 +37,11 @@ class OutputTail(Struct, frozen=True):
 def displayed(text: Any, limit: int = 4000) -> str:
     """Return a text with invisible characters escaped, `limit` characters long at most."""
     return bounded(visible(bounded(str(text), limit), _KEPT), limit)
+
+
+def whole(text: str) -> Markup:
+    """Return the HTML of a text in which no line ends after the dashes of an option."""
+    return Markup(unbroken(str(escape(text))))  # noqa: S704 - escaped just before
 
 
 def size(count: int) -> str:

@@ -9,11 +9,13 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
-from turngate_reference.server.web.page.display_text import displayed
+from turngate.line_breaks import unbroken
+from turngate_reference.server.web.page.display_text import displayed, whole
 
 MAX_MARKDOWN = 32_000
 MAX_BRACKETS = 1000  # the parser looks for the end of each
 _LINK = re.compile(r"https?://[^/]|mailto:.", re.IGNORECASE)
+_TEXT = re.compile(r"(?<=>)[^<]+")
 
 
 @lru_cache(1000)  # an open page is read again at every change
@@ -25,13 +27,14 @@ def as_html(text: str) -> Markup:
     formatted.
     """
     if text.count("[") > MAX_BRACKETS:
-        return Markup('<p class="plain">{}</p>').format(displayed(text, MAX_MARKDOWN))
+        return Markup('<p class="plain">{}</p>').format(whole(displayed(text, MAX_MARKDOWN)))
     parser = _parser()
     tokens = parser.parse(displayed(text, MAX_MARKDOWN))
     for token in _all(tokens):
         _make_inert(token)
     html: str = parser.renderer.render(tokens, parser.options, {})
-    return Markup(html)  # noqa: S704 - the renderer escapes all text, and the parser passes no HTML
+    kept = _TEXT.sub(lambda text: unbroken(text[0]), html)
+    return Markup(kept)  # noqa: S704 - the renderer escapes all text, and the parser passes no HTML
 
 
 @cache

@@ -53,6 +53,7 @@ _CLOSED = frozenset({"NOT_WAITING", "INTERACTION_STALE"})
 _HANDLE = re.compile(f"[{ALPHABET}]{{{HANDLE_LENGTH}}}")
 _FILTERS = {
     "shown": display_text.displayed,
+    "whole": display_text.whole,
     "sentence": display_text.sentence,
     "size": display_text.size,
     "as_json": display_text.as_json,
@@ -210,6 +211,10 @@ class Pages(Struct, frozen=True):
         self.core.commands.cancel(run_id)
         return redirect(url_for(".run", run_id=run_id), 303)
 
+    def back(self, run_id: str | None = None) -> AnyResponse:
+        """Lead from the address of a form, as after a reload, to the page that has the form."""
+        return redirect(url_for(".run", run_id=run_id) if run_id else url_for(".inbox"), 303)
+
     def live(self) -> Response:
         """Stream news of one run or of all, for a page that shows them."""
         asked = event_id("header", "Last-Event-ID"), event_id("query", "after")
@@ -320,9 +325,12 @@ def blueprint(core: Server, streams: EventStreams, guard: RequestCheck) -> Bluep
     web.add_url_rule("/runs/<run_id>/again", "again", pages.again, methods=["POST"])
     web.add_url_rule("/runs/<run_id>/continue", "go_on", pages.go_on, methods=["POST"])
     web.add_url_rule("/runs/<run_id>/cancel", "cancel", pages.cancel, methods=["POST"])
+    for form in ("reply", "again", "continue", "cancel"):
+        web.add_url_rule(f"/runs/<run_id>/{form}", f"back_from_{form}", pages.back)
     web.add_url_rule("/live", "live", pages.live)
     web.add_url_rule("/login", "login", pages.login, methods=["GET", "POST"])
     web.add_url_rule("/logout", "logout", pages.logout, methods=["POST"])
+    web.add_url_rule("/logout", "back_from_logout", pages.back)
     web.register_error_handler(Exception, pages.problem)
     web.app_errorhandler(ApiError)(pages.mistyped)
     web.app_errorhandler(NotFound)(pages.mistyped)

@@ -14,6 +14,7 @@ TAGS = "strong em s ul li blockquote pre code hr br table thead tbody tr th td"
 ALLOWED = {
     **{tag: set[str]() for tag in TAGS.split()},
     "p": {"class"},
+    "span": {"class"},
     "ol": {"start"},
     "div": {"class", "tabindex"},
     "a": {"href", "rel", "target", "data-host"},
@@ -50,7 +51,7 @@ class Checked(HTMLParser):
         """Check a tag."""
         given = dict(attrs)
         assert given.keys() <= ALLOWED[tag], (tag, attrs)
-        assert given.get("class") in (None, "heading", "plain", "scroll")
+        assert given.get("class") in (None, "heading", "plain", "scroll", "unbroken")
         if tag == "a":
             assert (given["href"] or "").lower().startswith(("http://", "https://", "mailto:"))
             assert given["rel"] == "noopener noreferrer nofollow"
@@ -59,12 +60,12 @@ class Checked(HTMLParser):
 def test_markdown_is_formatted() -> None:
     """Headings, emphasis, lists, tables and code are shown as such, and links say where they lead."""
     html = as_html(
-        "# Done\n\n- **two** coats\n- `red`\n\n| a |\n|:-:|\n| 1 |\n\n[shop](https://example.org/x)\nnext line"
+        "# Done\n\n- **two** coats\n- `red --dry`\n\n| a |\n|:-:|\n| 1 |\n\n[shop](https://example.org/x)\nnext line"
     )
     for part in (
         '<p class="heading">Done</p>',
         "<li><strong>two</strong> coats</li>",
-        "<code>red</code>",
+        '<code>red <span class="unbroken">--dry</span></code>',
         "<td>1</td>",
         '<a href="https://example.org/x" rel="noopener noreferrer nofollow" target="_blank"',
         'data-host="example.org">shop</a>',

@@ -144,7 +144,7 @@ def test_a_risk_is_accepted_in_two_steps(env: ServerEnv, surfer: Surfer) -> None
     run_id, _ = env.ask()
     page = surfer.open("/").text
     risk, _, form = page.partition('<form class="steps"')
-    assert "rm -rf build" in risk.rpartition('<div class="risk">')[2]
+    assert "rm -rf build" in words(risk.rpartition('<div class="risk">')[2])
     form = form.partition("</form>")[0]
     assert (form.count("<details"), form.count("<button"), form.count('class="main"')) == (2, 2, 0)
     surfer.send(f"/runs/{run_id}/reply", form=surfer.hidden("/"), option="0")
@@ -194,6 +194,7 @@ def test_the_page_of_a_run_is_a_conversation(env: ServerEnv, surfer: Surfer) -> 
     ):
         assert said in page
     assert "waiting_user" not in page.partition("Details")[0]
+    assert '<span class="unbroken">--json</span>' in surfer.open(f"/runs/{run_id}").text
     env.reply(run_id, question, "the blue one <b>")
     env.wait(run_id, State.SUCCEEDED)
     page = surfer.open(f"/runs/{run_id}").text
@@ -502,6 +503,19 @@ def test_a_mistyped_address_is_answered_with_a_page(env: ServerEnv) -> None:
     assert "default-src" in shown.headers["Content-Security-Policy"]
     assert surfer.open("/rnus", Accept="*/*").mimetype == "application/problem+json"
     assert surfer.open("/v1/runs", Accept=accepted).status_code == 401
+
+
+def test_the_address_of_a_form_leads_back_to_it(env: ServerEnv, surfer: Surfer) -> None:
+    """A reload after a refused form, which opens its address, does nothing and leads to the page that has the form."""
+    run_id, _ = env.ask()
+    for form in ("reply", "again", "continue", "cancel"):
+        answer = surfer.open(f"/runs/{run_id}/{form}")
+        assert (answer.status_code, answer.headers["Location"]) == (303, f"/runs/{run_id}")
+    assert env.run(run_id).state is State.WAITING_USER
+    other = Surfer(Caller(env.server, RequestCheck(TOKEN)))
+    other.send("/login", token=TOKEN)
+    assert other.open("/logout").headers["Location"] == "/"
+    assert other.open("/").status_code == 200
 
 
 def test_a_code_opens_the_page_once(env: ServerEnv) -> None:
