@@ -34,7 +34,9 @@ colour = "<b>"
 
 - `red` <img src=x onerror="window.hacked = 1"> [a](javascript:window.hacked=1) ![b](http://evil.example/x.png)"""
 QUESTIONS = {
-    "risk_ack": asking("risk_ack", "Delete build/?", context={"command": "rm -rf build"}),
+    "risk_ack": asking(
+        "risk_ack", "Delete build/?", context={"command": "rm -rf build", "places": [{"path": f"/{'build_' * 12}"}]}
+    ),
     "confirm": asking("confirm", "Shall I paint the frame?"),
     "many": asking("choose_one", "Which?", options=[*map(str, range(9))]),
     "fill_fields": asking("fill_fields", "Who?", required_fields=["name"]),
@@ -313,7 +315,7 @@ def test_a_waiting_run_opens_at_its_question(
         server.follow(run_id, "waiting_user")
         tab.open(f"{server.url}/runs", PHONE, script=script)
         tab.follow(".runs th a")
-        assert tab.ask("document.title") == f"{LONG[:77]} …, waiting for you · turngate"
+        assert tab.ask("document.title") == f"{LONG[:77]} … · waiting for you · turngate"
         assert tab.ask("document.querySelector('article .options').getBoundingClientRect().top < innerHeight")
         if script:
             tab.open(f"{server.url}/runs/{run_id}", PHONE)

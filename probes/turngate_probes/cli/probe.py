@@ -184,6 +184,7 @@ def probe(options: ProbeOptions) -> int:
 
 def _last_failed(options: ProbeOptions) -> ProbeOptions:
     """Return what repeats the failures of the newest probe in the cache; UsageError if it has none."""
+    from msgspec import UNSET
     from msgspec.structs import replace
 
     from turngate import UsageError
@@ -215,7 +216,10 @@ def _last_failed(options: ProbeOptions) -> ProbeOptions:
     clauses = set[str]() if any(release.failed for release in again) else set[str]().union(*failing)
     listed = ", ".join(sorted(clauses)) or "every clause"
     options.output.progress.print(f"again: {listed} of {', '.join(map(str, targets))}", soft_wrap=True)
-    return replace(options, targets=targets, level=report.level, clauses=tuple(sorted(clauses)))
+    my_settings = options.my_settings or any(release.settings is not UNSET for release in again)
+    return replace(
+        options, targets=targets, level=report.level, clauses=tuple(sorted(clauses)), my_settings=my_settings
+    )
 
 
 def _check(options: ProbeOptions) -> None:

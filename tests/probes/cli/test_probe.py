@@ -127,16 +127,17 @@ def test_pinned_releases_are_installed_and_probed(
 
 
 def test_what_failed_last_is_tested_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--last-failed` repeats the failed clauses of the newest probe, until nothing fails."""
+    """`--last-failed` repeats the failed clauses of the newest probe, with its settings, until nothing fails."""
     assert cli.run(["probe", "--last-failed"]) == 2
     assert "no probe has run here yet" in capsys.readouterr().err
     executable = engines.install(tmp_path / "bin", "poor-help")
-    assert cli.run(["probe", "--level", "static", f"codex={executable}"]) == 0
+    assert cli.run(["probe", "--level", "static", "--my-settings", f"codex={executable}"]) == 0
     assert cli.run(["probe", "--last-failed", "--strict", "--report", str(tmp_path / "a.json")]) == 1
     report = json.loads((tmp_path / "a.json").read_text())
     # with the clause that it needs
     assert (report["level"], report["clauses"]) == ("static", ["help.surface", "version.readable"])
     assert report["releases"][0]["executable"] == str(executable)
+    assert "settings" in report["releases"][0]
     engines.install(tmp_path / "bin", "good")
     assert cli.run(["probe", "--last-failed"]) == 0
     capsys.readouterr()
