@@ -57,11 +57,7 @@ class Probe:
         self.runner, self.interrupt = runner, runner.interrupt
         self._builds, self._keys, self._lock = builds, Counter[str](), threading.Lock()
 
-    def run(
-        self,
-        targets: Sequence[Target | Release],
-        skipped: tuple[events.SkippedEngine, ...] = (),
-    ) -> None:
+    def run(self, targets: Sequence[Target | Release], skipped: tuple[events.SkippedEngine, ...] = ()) -> None:
         """Probe all targets in parallel; an error in one does not affect the others.
 
         The caller already holds targets that are releases. `skipped` goes into the journal.

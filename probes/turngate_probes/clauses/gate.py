@@ -1,15 +1,7 @@
 """Checks of replacing one release with another in the same home: do open sessions survive?"""
 
 from turngate.contract.verdict import Finding
-from turngate_probes.clauses.checks import (
-    SkippedError,
-    check,
-    check_carried,
-    fail_if,
-    how_it_ended,
-    passed,
-    went_well,
-)
+from turngate_probes.clauses.checks import SkippedError, check, check_carried, fail_if, how_it_ended, passed, went_well
 from turngate_probes.harness.observations import Observations, Turn
 
 CASE = "crossing"

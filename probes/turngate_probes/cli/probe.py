@@ -62,16 +62,11 @@ class ProbeOptions(Struct, frozen=True, kw_only=True):
 @output_options(*FORMATS)
 @fail_on_options
 @click.option(
-    "--keep",
-    type=folder(),
-    metavar="DIR",
-    help="Keep all sandboxes and the journal in DIR, which must hold no others.",
+    "--keep", type=folder(), metavar="DIR", help="Keep all sandboxes and the journal in DIR, which must hold no others."
 )
 @clause_option
 @click.option(
-    "--pinned",
-    is_flag=True,
-    help="Test the pinned releases, which are installed first, and not what is on PATH.",
+    "--pinned", is_flag=True, help="Test the pinned releases, which are installed first, and not what is on PATH."
 )
 @click.option(
     "--resume",

@@ -23,13 +23,7 @@ if TYPE_CHECKING:
     help="Where recordings go. Required, except in a checkout of turngate.  [default there: fixtures]",
 )
 @click.option("--note", default="", metavar="TEXT", help="Add a note to the provenance of each recording.")
-def record(
-    targets: "list[Target]",
-    jobs: int | None,
-    only: tuple[str, ...],
-    into: Path | None,
-    note: str,
-) -> int:
+def record(targets: "list[Target]", jobs: int | None, only: tuple[str, ...], into: Path | None, note: str) -> int:
     """Record the output of real releases for tests that need no engine.
 
     TARGET as in `turngate probe`. Session ids, times, paths and other volatile text become placeholders, so

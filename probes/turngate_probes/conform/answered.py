@@ -5,15 +5,8 @@ from collections.abc import Iterable
 
 from turngate import EngineContract
 from turngate_probes.conform.calls import EngineCall
-from turngate_probes.conform.catalogue import (
-    MOST_TURNS,
-    in_process,
-    needs_records,
-    obstacle,
-)
-from turngate_probes.conform.conform_report import (
-    ScenarioResult,
-)
+from turngate_probes.conform.catalogue import MOST_TURNS, in_process, needs_records, obstacle
+from turngate_probes.conform.conform_report import ScenarioResult
 from turngate_probes.conform.judge import Evidence, last_words
 from turngate_probes.conform.run import MAX_VARIABLE, variable_of
 from turngate_probes.simulate.arguments import in_chosen_output, in_plain_text

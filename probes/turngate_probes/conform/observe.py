@@ -15,9 +15,7 @@ from turngate.sanitize import bounded
 from turngate_probes.conform import executable
 from turngate_probes.conform.answered import NO_CALL, unread
 from turngate_probes.conform.calls import EngineCall, calls
-from turngate_probes.conform.catalogue import (
-    Scenario,
-)
+from turngate_probes.conform.catalogue import Scenario
 from turngate_probes.conform.conform_report import (
     BreachRow,
     ConformReport,

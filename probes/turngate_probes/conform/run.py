@@ -20,9 +20,7 @@ from turngate.process.sessions import Leftover
 from turngate.sanitize import bounded
 from turngate_probes.conform import executable
 from turngate_probes.conform.calls import EngineCall, calls, last_noted
-from turngate_probes.conform.catalogue import (
-    Scenario,
-)
+from turngate_probes.conform.catalogue import Scenario
 from turngate_probes.conform.judge import Evidence, Ran
 from turngate_probes.conform.plan import HOME, ConformPlan, Conversation
 from turngate_probes.conform.real import staged

@@ -285,11 +285,7 @@ def _turn(
 
 
 def _run(
-    command: Command,
-    box: Sandbox,
-    interrupt: Interrupt,
-    argv: tuple[str, ...],
-    stdin: bytes | Stdin = Stdin.CLOSED,
+    command: Command, box: Sandbox, interrupt: Interrupt, argv: tuple[str, ...], stdin: bytes | Stdin = Stdin.CLOSED
 ) -> ProcessOutcome:
     env = box.env(command.hermetic, box.work)
     with interrupt.scope() as stop:

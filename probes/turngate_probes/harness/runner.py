@@ -180,13 +180,7 @@ class CaseRunner(Struct, frozen=True):
         with refused_port() if case.backend_away else nullcontext() as port:
             url = None if port is None else f"http://127.0.0.1:{port}"
             with sandbox(
-                contract.hermetic,
-                parent,
-                case.name,
-                keep=self.keep,
-                model_url=url,
-                shared=shared,
-                account=self.account,
+                contract.hermetic, parent, case.name, keep=self.keep, model_url=url, shared=shared, account=self.account
             ) as box:
                 yield box
 

@@ -22,18 +22,7 @@ from turngate_probes.report.reports import (
     ReleaseReport,
     known_caveats,
 )
-from turngate_probes.report.view import (
-    Column,
-    Count,
-    Fact,
-    JudgedCase,
-    Mark,
-    Row,
-    RowFamily,
-    Sign,
-    Suite,
-    View,
-)
+from turngate_probes.report.view import Column, Count, Fact, JudgedCase, Mark, Row, RowFamily, Sign, Suite, View
 from turngate_probes.report.wording import (
     NOT_KNOWN,
     advice,
@@ -178,11 +167,7 @@ def _changes_required(gate: GateReport) -> Iterator[JudgedCase]:
 
 
 def _suite(
-    probe: ProbeReport,
-    gate: GateReport | None,
-    release: ReleaseReport,
-    cases: tuple[JudgedCase, ...],
-    headline: str,
+    probe: ProbeReport, gate: GateReport | None, release: ReleaseReport, cases: tuple[JudgedCase, ...], headline: str
 ) -> Suite:
     properties = {
         "turngate": probe.turngate,

@@ -308,12 +308,7 @@ class GatedRelease(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GateReport(
-    Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    kw_only=True,
-    tag_field="schema",
-    tag="turngate.gate-report/3",
+    Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="schema", tag="turngate.gate-report/3"
 ):
     """Whether you can upgrade from one release to another, and what differs.
 
