@@ -35,7 +35,7 @@ def _folder(tmp_path: Path) -> Iterator[Path]:
         "gate {0} --from {1} --clause version.readable",
         "contracts record {0} --case final --into there",
         "probe {0} --resume",
-        "contracts new acme --path engine/codex --executable codex",
+        "contracts new acme --path engine/codex",
     ],
     ids=lambda words: words.partition(" -")[0],
 )

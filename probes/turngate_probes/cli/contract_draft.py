@@ -38,7 +38,6 @@ class DraftOptions(Struct, frozen=True, kw_only=True):
     npm_package: str | None
     pypi_package: str | None
     path: Path | None
-    executable: str | None
     version: str
     env: Mapping[str, str]
     files: Mapping[str, str]
@@ -65,7 +64,7 @@ def write(options: DraftOptions) -> int:
     resume = _template("--resume-args", options.resume_args, "{options}", "{handle}", "{prompt}")
     if not options.force:
         _check_replaceable(options.engine, file, own=options.into is not None)
-    name = options.executable or (options.path.name if options.path else options.engine)
+    name = options.path.name if options.path else options.engine
     registry: Registry | None = None
     if options.npm_package:
         registry = NpmRegistry(options.engine, options.npm_package, (f"node_modules/.bin/{name}",))

@@ -140,7 +140,6 @@ def _pairs(_ctx: click.Context, option: click.Parameter, texts: tuple[str, ...])
 @click.option("--npm", "npm_package", metavar="PACKAGE", help="Install the engine from npm.")
 @click.option("--pypi", "pypi_package", metavar="PACKAGE", help="Install the engine from PyPI.")
 @click.option("--path", type=file(exists=True), metavar="FILE", help="The engine's executable.")
-@click.option("--executable", metavar="NAME", help="Name of the command in the package.  [default: ENGINE]")
 @click.option("--version", default="latest", show_default=True, metavar="VERSION", help="Release to install.")
 @click.option(
     "--env",
