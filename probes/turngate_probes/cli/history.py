@@ -36,12 +36,12 @@ def history(engine: str | None, since: str | None, until: str | None, *, as_json
     Exit codes: 0; 2 if the engine or a release is unknown.
     """
     from turngate import UsageError, history
-    from turngate_probes.report.history import history_lines, history_report, summaries, summary_lines
+    from turngate_probes.report.history import history_lines, history_report, summary, summary_lines
 
     if engine is None:
         if since or until:
             raise UsageError("--from and --to need an engine", "write `turngate history ENGINE --from VERSION`")
-        listed = summaries(map(history.load, history.engines()))
+        listed = tuple(summary(history.load(name)) for name in history.engines())
         _print(listed, summary_lines(listed), as_json=as_json)
     else:
         report = history_report(history.load(engine), since, until)

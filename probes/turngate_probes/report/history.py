@@ -89,12 +89,8 @@ class EngineSummary(Struct, frozen=True):
     level: str | None
 
 
-def summaries(known: Iterable[History]) -> tuple[EngineSummary, ...]:
-    """Summarise histories."""
-    return tuple(map(_summary, known))
-
-
-def _summary(known: History) -> EngineSummary:
+def summary(known: History) -> EngineSummary:
+    """Summarise a history."""
     tested = [release for release in known.releases if release.tested]
     newest = tested[-1] if tested else None
     about = (newest.version, newest.verdict, newest.clause_set, newest.level) if newest else (None,) * 4

@@ -113,7 +113,7 @@ def _left_out(families: tuple[RowFamily, ...], columns: int) -> set[tuple[int, i
     rows = [row for family in families for row in family.rows]
     for column in range(columns):
         cells = [(row.n, cell) for row in rows if (cell := row.cells[column]) and cell.evidence]
-        for number, cell in sorted(cells, key=lambda numbered: not _fails(numbered[1])):
+        for number, cell in sorted(cells, key=lambda numbered: numbered[1].state not in ("fail", "excused")):
             size = len(json.dumps(to_builtins(cell.evidence)))
             if size > room:
                 left_out.add((number, column))
@@ -133,7 +133,3 @@ def _noted(families: tuple[RowFamily, ...], marks: Mapping[str, Mark]) -> list[R
         for row, found in zip(rows, signs, strict=True)
         if any(sign not in quiet for at, sign in enumerate(found) if at not in untested)
     ]
-
-
-def _fails(cell: JudgedCase) -> bool:
-    return cell.state in ("fail", "excused")

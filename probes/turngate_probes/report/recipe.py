@@ -3,6 +3,7 @@
 It is Markdown, so that a terminal and a page show the same text.
 """
 
+import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -167,7 +168,7 @@ def _guards(contract: EngineContract) -> Iterator[str]:
         yield "The engine needs no file. What guards it are the options and variables in the commands below."
     kinds = dict.fromkeys(_REDIRECTS[redirect.kind] for redirect in contract.redirects)
     if kinds and contract.guards != Guards():
-        yield f"Without what the commands below pass, a workspace can {_or([*kinds])}."
+        yield f"Without what the commands below pass, a workspace can {_listed([*kinds], 'or')}."
     if guards.proof:
         yield (
             f"`{guards.proof}` names a pipe. The file opens it for reading once it has had an effect, so nobody sends "
@@ -260,7 +261,7 @@ def _choices(contract: EngineContract) -> Iterator[str]:
         )
         yield _code(options)
         if contract.artifacts.yields_to:
-            yield f"Beside {_or([f'`{name}`' for name in contract.artifacts.yields_to])} that doesn't work."
+            yield f"Beside {_names(contract.artifacts.yields_to, 'or')} that doesn't work."
 
 
 def _resume(contract: EngineContract) -> Iterator[str]:
@@ -270,9 +271,9 @@ def _resume(contract: EngineContract) -> Iterator[str]:
     yield from _commands(contract, resumed=True)
     yield "Pass the options of the first turn again, and run one turn of a session at a time."
     if omitted := [option.flag for option in contract.options if option.on_resume == "omit"]:
-        yield f"A resume does not take {_or([f'`{flag}`' for flag in omitted])}."
+        yield f"A resume does not take {_names(omitted, 'or')}."
     if newest := contract.launch.newest_session_options:
-        yield f"Never pass {_or([f'`{flag}`' for flag in newest])}: it resumes the newest session, whichever that is."
+        yield f"Never pass {_names(newest, 'or')}: it resumes the newest session, whichever that is."
 
 
 def _session_id(contract: EngineContract) -> Iterator[str]:
@@ -311,7 +312,7 @@ def _end(contract: EngineContract) -> Iterator[str]:
         has = f" with `{sign.has}`" if sign.has else ""
         yield f"- on {sign.stream}, a record{_matching(sign.match)}{has}{said}"
     if end.followed_by:
-        yield f"After the record that ends it, records of {_or([f'`{name}`' for name in end.followed_by])} may follow."
+        yield f"After the record that ends it, records of {_names(end.followed_by, 'or')} may follow."
     yield f"The answer is {_answer(contract.final)}."
     if contract.reports:
         yield "What it reports beside the answer neither ends the turn nor fails it:"
@@ -319,7 +320,7 @@ def _end(contract: EngineContract) -> Iterator[str]:
         path = f"{report.field}, of each item {report.item}" if report.item else report.field
         yield f"- `{path}` of a record{_matching(report.match)} on {report.stream} {_REPORTS[report.kind]}."
     others = "names" if contract.events.field else "keys"
-    yield f"Ignore records of other {others} than {_and([f'`{name}`' for name in contract.events.names])}."
+    yield f"Ignore records of other {others} than {_names(contract.events.names)}."
 
 
 def _whole(framed: Framed) -> str:
@@ -349,7 +350,7 @@ def _limits(contract: EngineContract) -> Iterator[str]:
     flags = dict.fromkeys(f"`{name}`" for flag in contract.auto_flags for name in (flag.flag, *flag.aliases))
     yield f"- With other values than above, these let it act without asking: {', '.join(flags)}."
     for lost in contract.unavailable_tools:
-        yield f"- In mode interactive the agent lacks {_and([f'`{tool}`' for tool in lost.tools])}: {lost.why}."
+        yield f"- In mode interactive the agent lacks {_names(lost.tools)}: {lost.why}."
     if directory := contract.resume_probe.directory:
         yield f"- `{directory}` must be writable, or possible to create: sessions are stored there."
     for section in _NOTED:
@@ -357,7 +358,7 @@ def _limits(contract: EngineContract) -> Iterator[str]:
             if claim.range.covers(contract.version) and (note := claim.data.get("note")):
                 yield f"- {note}"
     if contract.unverified:
-        yield f"- Not confirmed on a real release yet: {_and([f'`{section}`' for section in contract.unverified])}."
+        yield f"- Not confirmed on a real release yet: {_names(contract.unverified)}."
     if contract.file_marks:
         yield "If one of these patterns matches in a prompt, the engine sends the file at `path` to the model:"
         # in a block, since Markdown takes `<!` in a line for HTML
@@ -368,8 +369,8 @@ def _channel(channel: PromptChannel, begin: str) -> Iterator[str]:
     sizes = (channel.max_bytes, "bytes of UTF-8"), (channel.max_chars, "characters")
     wrong = [f"prompts of more than {most:,} {unit}" for most, unit in sizes if most]
     wrong += [f"prompts that match {_span(refusal.pattern)} ({refusal.why})" for refusal in channel.refuses]
-    said = f"{begin}refuse {'; '.join(wrong)}" if wrong else ""
-    if said:
+    if wrong:
+        said = f"{begin}refuse {'; '.join(wrong)}"
         yield f"- {said[0].upper()}{said[1:]}."
 
 
@@ -391,11 +392,8 @@ def _framing(framed: Framed) -> str:
 
 
 def _matching(match: Match | None) -> str:
-    if not match:
-        return ""
-    import json  # noqa: PLC0415 - only records with a match need it
-
-    return f" with {_and([f'`{path}` = `{json.dumps(value)}`' for path, value in match.items()])}"
+    said = [f"`{path}` = `{json.dumps(value)}`" for path, value in (match or {}).items()]
+    return f" with {_listed(said)}" if said else ""
 
 
 def _words(tokens: Iterable[str]) -> str:
@@ -408,9 +406,9 @@ def _span(text: str) -> str:
     return mark + text.replace("\n", "\\n") + mark
 
 
-def _and(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+def _listed(words: Sequence[str], last: str = "and") -> str:
+    return f" {last} ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
-def _or(words: Sequence[str]) -> str:
-    return " or ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+def _names(words: Iterable[str], last: str = "and") -> str:
+    return _listed([f"`{word}`" for word in words], last)

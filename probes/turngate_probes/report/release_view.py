@@ -111,7 +111,7 @@ def view(report: ProbeReport | GateReport) -> ReleaseView:
         headline=headline,
         meaning=gate_meaning(gate) if gate else meaning(probe, cases),
         meta=tuple(_meta(probe)),
-        counts=tuple(_impacts(gate) if gate else _verdicts(verdicts)),
+        counts=tuple(_counts(verdicts, gate)),
         remarks=tuple(remarks),
         actions=gate.actions if gate else known_caveats(probe.releases),
         remaining=_remaining(gate) if gate else "",
@@ -147,14 +147,12 @@ def _meta(probe: ProbeReport) -> Iterator[str]:
         yield visible(f"only {', '.join(probe.clauses)}")
 
 
-def _verdicts(verdicts: Mapping[Verdict, int]) -> Iterator[Count]:
-    """Count the verdicts, unless there are none because clauses were selected."""
-    if any(verdicts.values()):
+def _counts(verdicts: Mapping[Verdict, int], gate: GateReport | None) -> Iterator[Count]:
+    """Count the differences of a gate, or the verdicts, unless there are none because clauses were selected."""
+    if gate:
+        yield from (Count(impact, count, IMPACT_SIGNS[impact]) for impact, count in gate.counts.items())
+    elif any(verdicts.values()):
         yield from (Count(word, count, VERDICT_SIGNS[word]) for word, count in verdicts.items())
-
-
-def _impacts(gate: GateReport) -> Iterator[Count]:
-    return (Count(impact, count, IMPACT_SIGNS[impact]) for impact, count in gate.counts.items())
 
 
 def _changes_required(gate: GateReport) -> Iterator[JudgedCase]:

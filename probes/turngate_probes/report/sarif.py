@@ -95,7 +95,7 @@ def _rule(clause_id: str) -> Json:
 
 
 def _result(remark: JudgedCase, place: Place) -> Json:
-    release, name = remark.release, remark.subject
+    release, name, (file, line) = remark.release, remark.subject, place
     identity = hashlib.sha256(f"{name}\n{remark.about}".encode()).hexdigest()[:16]
     properties = {"release": name} | (
         {"verdict": release.verdict, "clauseSet": release.clause_set, "source": release.source} if release else {}
@@ -106,15 +106,11 @@ def _result(remark: JudgedCase, place: Place) -> Json:
         "ruleId": visible(remark.rule or ""),
         "level": remark.level,
         "message": {"text": f"{name}: {visible(bounded(remark.text, LONGEST_MESSAGE))}"},
-        "locations": [_location(*place)],
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": quote(file)}, "region": {"startLine": line}}}],
         # GitHub identifies an alert by the first
         "partialFingerprints": {"primaryLocationLineHash": f"{identity}:1", "turngateReleaseClause/v1": identity},
         "properties": properties,
     }
-
-
-def _location(file: str, line: int) -> Json:
-    return {"physicalLocation": {"artifactLocation": {"uri": quote(file)}, "region": {"startLine": line}}}
 
 
 def _notification(remark: JudgedCase) -> Json:

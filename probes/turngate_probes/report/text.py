@@ -135,7 +135,8 @@ def _of_probe(report: ProbeReport, view: ReleaseView, journal: Path | None, deta
         yield from _cpu(report)
     yield 0, Text(f"{duration(report.seconds)}; the engines used {duration(report.engine_seconds)} of CPU time")
     yield from _headlines(report.releases)
-    yield from _guards(report.releases)
+    if guarded := only_guarded((release.engine, release.version, release.verdict) for release in report.releases):
+        yield 0, Text(visible(guarded))
     yield _exit_code(view)
 
 
@@ -182,12 +183,6 @@ def _headlines(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
         line = Text(INDENT).join(padded)
         line.rstrip()
         yield 0, line
-
-
-def _guards(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
-    """Return the sentence that releases are compatible only with turngate's guards, if some are."""
-    if guarded := only_guarded((release.engine, release.version, release.verdict) for release in releases):
-        yield 0, Text(visible(guarded))
 
 
 def _cells(release: ReleaseReport) -> tuple[str, ...]:
@@ -255,10 +250,8 @@ def _differences(impact: Impact, listed: list[Difference], fallen: list[Differen
             change = "new" if row.before is None else "gone"
         yield 1, _shortened(f"{row.kind} {row.subject}: {change}: {row.told}")
     if len(listed) > MOST_OF_A_KIND:
-        yield (
-            1,
-            Text(f"and {len(listed) - MOST_OF_A_KIND} more{'' if impact is Impact.NONE else f' that are {impact}'}"),
-        )
+        kind = "" if impact is Impact.NONE else f" that are {impact}"
+        yield 1, Text(f"and {len(listed) - MOST_OF_A_KIND} more{kind}")
     if fallen:
         yield 1, Text(f"no longer testable: {', '.join(row.subject for row in fallen)}")
 
