@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.probes.simulate.played import quickened
 from turngate.contract.engine_contract import EngineContract
 from turngate.files import write_atomically
-from turngate_probes.conform.executable import install_as
+from turngate_probes.conform.executable import install
 from turngate_probes.conform.plan import ConformPlan
 
 # isolated and without site packages, since they start often
@@ -60,7 +60,7 @@ def simulated(contract: EngineContract, executable: Path) -> Path:
     folder = executable.parent
     folder.mkdir(parents=True, exist_ok=True)
     plan = ConformPlan(str(folder), contract.engine, str(contract.version), ())
-    return quickened(install_as("tests.fakes.scripted", plan), contract).replace(executable)
+    return quickened(install(plan, "tests.fakes.scripted"), contract).replace(executable)
 
 
 def _written(executable: Path, source: str) -> Path:

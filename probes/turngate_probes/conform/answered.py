@@ -35,7 +35,8 @@ def unanswered(evidence: Evidence, contract: EngineContract) -> tuple[ScenarioRe
     if why := next(filter(None, (obstacle(evidence.scenario, one) for one in chosen)), None):
         return ScenarioResult.SKIPPED, f"in the output that COMMAND asks for, {why}"
     kept = any(call.started.kind == "process" for call in turns)  # its client ends it as it likes
-    good = not any(ran.exit_code for ran in evidence.ran) if kept else all(map(_succeeded, turns))
+    succeeded = all(call.ended is not None and call.ended.exit_code == 0 for call in turns)
+    good = not any(ran.exit_code for ran in evidence.ran) if kept else succeeded
     refused = evidence.scenario.expect == "either" and any(ran.exit_code for ran in evidence.ran)
     third = any(ran.conversation.prompts[-1] in (call.text or "") for ran in evidence.ran for call in turns)
     fewer = (kept or len(turns) == MOST_TURNS - 1) and not third  # two processes can have more turns than two
@@ -48,10 +49,6 @@ def unanswered(evidence: Evidence, contract: EngineContract) -> tuple[ScenarioRe
     if kept and not in_process(evidence.scenario, contract):
         return ScenarioResult.SKIPPED, ONE_PROCESS
     return None
-
-
-def _succeeded(call: EngineCall) -> bool:
-    return call.ended is not None and call.ended.exit_code == 0
 
 
 def _not_started(evidence: Evidence, contract: EngineContract) -> str:

@@ -156,11 +156,6 @@ def exit_code(found: Conformance, *, strict: bool, stale: Sequence[str], interru
     return 2 if found is Conformance.UNANSWERED else 0
 
 
-def severity_of(rule: str) -> Severity:
-    """Return the severity of a rule."""
-    return rules()[rule].severity
-
-
 def expected_breaches(path: Path) -> tuple[ExpectedBreach, ...]:
     """Read a baseline; ContractError if it is wrong, MachineError if it can't be read."""
     known: dict[str, Collection[str]] = {"rule": rules(), "scenario": scenarios()}

@@ -28,12 +28,7 @@ _PYTHON = ("-I", "-S", "-X", "utf8", "-c")
 _CODE = "import gc, sys; gc.disable(); sys.path += {paths!r}; sys.modules['typing_extensions'] = None; {statement}"
 
 
-def install(new: ConformPlan) -> Path:
-    """Write the executable of a plan, and return it."""
-    return install_as("turngate_probes.conform.player", new)
-
-
-def install_as(module: str, new: ConformPlan) -> Path:
+def install(new: ConformPlan, module: str = "turngate_probes.conform.player") -> Path:
     """Write the executable of a plan, which calls `main` of a module with the plan's folder, and return it."""
     contract = replace(load_contract(new.engine, new.version), deviations=())
     path = Path(new.folder, BIN, contract.executable)

@@ -15,14 +15,13 @@ from turngate.sanitize import bounded
 from turngate_probes.conform import executable
 from turngate_probes.conform.answered import NO_CALL, unread
 from turngate_probes.conform.calls import EngineCall, calls
-from turngate_probes.conform.catalogue import Scenario
+from turngate_probes.conform.catalogue import Scenario, rules
 from turngate_probes.conform.conform_report import (
     BreachRow,
     ConformReport,
     ScenarioResult,
     ScenarioRow,
     call_row,
-    severity_of,
 )
 from turngate_probes.conform.judge import Breach, Evidence, in_calls
 from turngate_probes.conform.plan import ConformPlan
@@ -86,7 +85,7 @@ def _row(
         missing,
         seconds,
         (code,),
-        tuple(BreachRow(row.rule, severity_of(row.rule), row.detail, row.call, None) for row in broken),
+        tuple(BreachRow(row.rule, rules()[row.rule].severity, row.detail, row.call, None) for row in broken),
         tuple(map(call_row, made)),
     )
 

@@ -204,12 +204,9 @@ def _conversation(scenario: Scenario) -> Conversation:
     name = secrets.token_hex(4)
     slots = {"name": name, "padding": "x" * LONG_PROMPT}
     replies = (scenario.reply, "Yes, I am sure. ({name})")[: scenario.turns - 1]
-    prompts = [_filled(text, slots) for text in (scenario.prompt, *replies)]
+    slot = re.compile(r"\{(name|padding)\}")
+    prompts = [slot.sub(lambda match: slots[match[1]], text) for text in (scenario.prompt, *replies)]
     return Conversation(name, tuple(prompts), f"amber ä 漢 🎨 {secrets.token_hex(4)}")
-
-
-def _filled(text: str, slots: Mapping[str, str]) -> str:
-    return re.sub(r"\{(name|padding)\}", lambda match: slots[match[1]], text)
 
 
 def _variables(talk: Conversation, folder: Path) -> dict[str, str]:

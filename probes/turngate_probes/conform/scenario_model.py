@@ -19,16 +19,11 @@ def answer(
     """Return what the model says to a whole conversation: a question, its answer, or that it knows nothing of it."""
     if failure := failed(faults):
         return failure
-    user_texts = texts_of_user(request)
+    user_texts = [str(message["content"]) for message in request.messages if message["role"] == "user"]
     if user_texts and user_texts[-1] == OWN_PROMPT:
         return final(OWN_PROMPT)
     owner = next((one for one in conversations if user_texts and one.prompts[0] in user_texts[0]), None)
     return final(LOST) if owner is None else spoken(owner, reached(conversations, user_texts), turns, faults, decoy)
-
-
-def texts_of_user(request: ModelRequest) -> list[str]:
-    """Return the messages of the user in a request."""
-    return [str(message["content"]) for message in request.messages if message["role"] == "user"]
 
 
 def reached(conversations: Sequence[Conversation], user_texts: Sequence[str]) -> int:

@@ -32,6 +32,7 @@ from turngate_probes.conform.catalogue import (
     for_driver,
     in_process,
     obstacle,
+    rules,
     scenarios,
 )
 from turngate_probes.conform.conform_report import (
@@ -43,7 +44,6 @@ from turngate_probes.conform.conform_report import (
     call_row,
     excuses,
     exit_code,
-    severity_of,
     stale,
     verdict,
 )
@@ -184,7 +184,7 @@ class ConformSession(Struct, frozen=True):
         fitting = [entry for entry in self.expected if excuses(entry, engine, version, scenario.id, breach.rule)]
         used.extend(fitting)
         reason = fitting[0].reason if fitting else None
-        return BreachRow(breach.rule, severity_of(breach.rule), breach.detail, breach.call, reason)
+        return BreachRow(breach.rule, rules()[breach.rule].severity, breach.detail, breach.call, reason)
 
 
 def report(
