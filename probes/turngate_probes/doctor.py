@@ -334,14 +334,8 @@ def _not_pinned(contract: EngineContract, text: str, places: tuple[FoundAt, ...]
     safe = None
     with suppress(NotFoundError):
         safe = history.load(contract.engine).newest_safe()
-    return replace(
-        _release(contract, None, places, Knowledge.NOT_PINNED),
-        detail=f"`{text}` names no single release" if text else "the file names no release",
-        newer_safe=safe.version if safe else None,
-        newer_safe_clause_set=safe.clause_set if safe else None,
-        newer_safe_level=safe.level if safe else None,
-        command=None,
-    )
+    detail = f"`{text}` names no single release" if text else "the file names no release"
+    return replace(_release(contract, None, places, Knowledge.NOT_PINNED, safe), detail=detail, command=None)
 
 
 def _settings(engine: str, version: str) -> tuple[str, ...]:
@@ -360,12 +354,9 @@ def _known(contract: EngineContract, version: str, found: tuple[FoundAt, ...], p
         near = ", ".join(nearest(version, past.published))
         return replace(release, detail=f"nearest: {near}", command=release.command if is_here else None)
     release = replace(
-        _release(contract, version, found, Knowledge.UNTESTED if known else Knowledge.UNKNOWN),
+        _release(contract, version, found, Knowledge.UNTESTED if known else Knowledge.UNKNOWN, safe),
         detail=known.why if known else "",
         actions=_actions(contract.engine, version, known),
-        newer_safe=safe.version if safe else None,
-        newer_safe_clause_set=safe.clause_set if safe else None,
-        newer_safe_level=safe.level if safe else None,
     )
     if known is None or not known.tested:
         return replace(release, nearest=_nearest(past, version))
@@ -394,9 +385,13 @@ def _is_no_release(past: History, version: str) -> bool:
 
 
 def _release(
-    contract: EngineContract, version: str | None, found: tuple[FoundAt, ...], knowledge: Knowledge
+    contract: EngineContract,
+    version: str | None,
+    found: tuple[FoundAt, ...],
+    knowledge: Knowledge,
+    safe: KnownRelease | None = None,
 ) -> FoundRelease:
-    """Return a release of which nothing else is known."""
+    """Return a release of which nothing else is known than the newest `safe` one."""
     return FoundRelease(
         engine=contract.engine,
         title=contract.title,
@@ -411,9 +406,9 @@ def _release(
         measured=None,
         failures=(),
         actions=(),
-        newer_safe=None,
-        newer_safe_clause_set=None,
-        newer_safe_level=None,
+        newer_safe=safe.version if safe else None,
+        newer_safe_clause_set=safe.clause_set if safe else None,
+        newer_safe_level=safe.level if safe else None,
         nearest=(),
         command=_command(contract, version, found),
     )
