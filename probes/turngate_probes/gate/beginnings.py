@@ -43,7 +43,7 @@ def _same(row: Difference, change: Change) -> bool:
     about, agrees = (change.kind, change.subject), (change.after is None) == (row.after is None)
     match row.kind:
         case "clause":
-            return about == ("clause", row.subject) and _result(change.after) == row.after
+            return about == ("clause", row.subject) and (change.after or "").partition(":")[0] == row.after
         case "deviation":
             clause, _, symptom = row.subject.partition(" ")
             return about == ("clause", clause) and symptom in ((change.after if row.after else change.before) or "")
@@ -60,8 +60,3 @@ def _same(row: Difference, change: Change) -> bool:
             return about in ((Kind.RECORD, row.subject), (Kind.KEY, row.subject)) and agrees
         case "model" | "claim":
             return (row.kind, change.kind) == ("model", Kind.DEFAULT_MODEL) and change.after == row.after
-
-
-def _result(text: str | None) -> str:
-    """Return the result in the text of one, which may name symptoms, too."""
-    return (text or "").partition(":")[0]

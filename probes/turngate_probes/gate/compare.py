@@ -88,13 +88,9 @@ def listed_use(contract: EngineContract, kind: str, name: str) -> tuple[Use, str
     """Return what the contract does with something that a release lists, and which clause tests it."""
     if kind == Kind.COMMAND:
         return command_use(contract, name)
-    used = any(name in uses for uses in _uses(contract))
+    listed = (*(each.uses for each in contract.listings), *(each.uses for each in contract.type_files))
+    used = any(name in uses for uses in listed)
     return (Use.RELIES if used else Use.NONE), "help.surface"
-
-
-def _uses(contract: EngineContract) -> Iterator[Sequence[str]]:
-    yield from (listing.uses for listing in contract.listings)
-    yield from (types.uses for types in contract.type_files)
 
 
 def command_use(contract: EngineContract, name: str) -> tuple[Use, str]:

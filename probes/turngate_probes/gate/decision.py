@@ -200,7 +200,11 @@ def actions(old: ReleaseReport, new: ReleaseReport, compared: Sequence[Differenc
     changes = [
         *(Action("change", *_claim(row), (new.release,), new=True) for row in degraded if row.kind == "claim"),
         *(_surface(row, new) for row in degraded if row.kind in SURFACE),
-        *_lost(new, degraded),
+        *(
+            Action("change", row.subject, f"do without it: {row.detail}", (new.release,), new=True)
+            for row in degraded
+            if (row.kind, row.after) == ("clause", Result.UNSUPPORTED)
+        ),
         *_failing(old, new),
     ]
     return tuple(sorted(dict.fromkeys([*caveats, *changes]), key=lambda action: not action.new))
@@ -241,13 +245,6 @@ def _surface(row: Difference, new: ReleaseReport) -> Action:
         instead = "" if row.before in (None, row.after) else f" instead of {row.before}"
         text = f"expect {row.after}{instead}: {row.detail}"
     return Action("change", f"{row.kind} {row.subject}", text, (new.release,), new=row.before != row.after)
-
-
-def _lost(new: ReleaseReport, degraded: Sequence[Difference]) -> Iterator[Action]:
-    """Return what the newer release no longer supports."""
-    for row in degraded:
-        if (row.kind, row.after) == ("clause", Result.UNSUPPORTED):
-            yield Action("change", row.subject, f"do without it: {row.detail}", (new.release,), new=True)
 
 
 def _failing(old: ReleaseReport, new: ReleaseReport) -> Iterator[Action]:
@@ -300,7 +297,7 @@ def _judged(
         reasons=sentences(decision),
         actions=required,
         decision=decision,
-        counts=_counted(compared),
+        counts={impact: sum(row.impact is impact for row in compared) for impact in Impact},
         differences=compared,
         baseline=replace(baseline, entries=entries),
         seconds=seconds,
@@ -355,11 +352,6 @@ def _changes_required(decision: GateDecision, required: Sequence[Action], select
         return None
     # clauses that were not selected may require changes
     return any(action.new for action in required) or (None if selected else False)
-
-
-def _counted(compared: Sequence[Difference]) -> dict[Impact, int]:
-    """Count the differences of each impact."""
-    return {impact: sum(row.impact is impact for row in compared) for impact in Impact}
 
 
 def _with_crossing(release: ReleaseReport, crossing: ProbeReport | None) -> ReleaseReport:

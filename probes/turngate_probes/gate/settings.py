@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 
 from turngate import ContractError, MachineError, UsageError, engine_names, load_contract
 from turngate.decoding import convert
@@ -60,7 +61,8 @@ class Settings(Struct, frozen=True):
         if "engines" in self.values:
             place = self.places["engines"]
             targets = self._targets("engines")
-            return [(str(target if target.path or target.version else _latest(target)), place) for target in targets]
+            newest = [t if t.path or t.version else replace(t, version=LATEST) for t in targets]
+            return [(str(target), place) for target in newest]
         pins = {name: project_pin(self.folder, load_contract(name)) for name in engine_names()}
         return [(f"{name}@{LATEST}", pin.place) for name, pin in pins.items() if pin]
 
@@ -111,10 +113,6 @@ def read_settings(folder: Path) -> Settings:
         for key, value in _checked(file, found, trusted=file == own).items():
             values[key], places[key] = value, str(file)
     return Settings(folder, values, places)
-
-
-def _latest(target: Target) -> Target:
-    return msgspec.structs.replace(target, version=LATEST)
 
 
 def _own(file: Path) -> dict[str, Any]:
