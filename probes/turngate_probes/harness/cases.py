@@ -195,10 +195,6 @@ def _compaction(driver: EngineDriver) -> None:
     driver.resume("third", first.session, replace(ask(FINAL, turn_index=3), summary=summary))
 
 
-def _compaction_turns(contract: EngineContract) -> int:
-    return 3 if contract.hermetic.compaction else 0
-
-
 def _resume_once(driver: EngineDriver) -> None:
     first = driver.start("first", ask(ASK))
     driver.resume("again", first.session, ask(FINAL, turn_index=2))
@@ -379,10 +375,6 @@ def _ends_once(driver: EngineDriver) -> None:
     driver.resume("again", first.session, again)
 
 
-def _ends_once_turns(contract: EngineContract) -> int:
-    return 2 if contract.ongoing_calls else 0
-
-
 def _canaries(driver: EngineDriver) -> None:
     """Offer programs in mode interactive, then where nothing guards the engine, which may remember that it may."""
     if not driver.contract.canaries:
@@ -418,7 +410,7 @@ RESUME = Case("main", _resume_once, 2, opens=True)
 # cases that may wait longest come first
 CASES = (
     Case("long-session", _long_session, LONG_SESSION, level="long"),
-    Case("compaction", _compaction, _compaction_turns, level="long"),
+    Case("compaction", _compaction, lambda contract: 3 if contract.hermetic.compaction else 0, level="long"),
     Case("later-minute", _later_minute, 5, waits=True),
     Case("stdin-open", _open_stdin, _open_stdin_turns, waits=True),
     Case("backend-away", _one_turn(Text(""), fails=True, hang="hang-away"), 1, waits=True, backend_away=True),
@@ -435,7 +427,7 @@ CASES = (
     Case("flag-prompts", _flag_prompts, 2),
     Case("large-prompt", _whole, 2),
     Case("imitation", _imitation, _imitation_turns),
-    Case("ends-once", _ends_once, _ends_once_turns),
+    Case("ends-once", _ends_once, lambda contract: 2 if contract.ongoing_calls else 0),
     Case("canaries", _canaries, 3),
     Case("own-settings", settings_cases.own_settings, settings_cases.own_settings_turns),
     Case("workspace", settings_cases.workspace, settings_cases.workspace_turns),

@@ -1,7 +1,7 @@
 """Cases of an engine behind the reference server: resumed turns, a sticky process, and their failures."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
@@ -131,16 +131,21 @@ def _tools(driver: EngineDriver, settings: Sequence[ApprovalSetting] = ()) -> Ma
     return tools
 
 
-def _sticky_allowed(run: ServerRun) -> None:
-    """Allow what the model asks for, then decline it, each in a turn of one process."""
+def _all_act(run: ServerRun, asked: Iterable[tuple[str, ToolUse, int]]) -> None:
+    """Let the model ask for each tool in a turn of one process, while the run waits; each has a step and a choice."""
     question: dict[str, Any] | None = None
-    decisions = [(decision, call) for decision in (ALLOWED, DECLINED) for call in _tools(run.driver).items()]
-    for number, (decision, (call, tool)) in enumerate(decisions, 1):
-        choice = 0 if decision == ALLOWED else -1
-        _acts(run, f"{decision}-{call}", replace(ask(ASK, turn_index=number), tool=tool), question, choice)
+    for number, (step, tool, choice) in enumerate(asked, 1):
+        _acts(run, step, replace(ask(ASK, turn_index=number), tool=tool), question, choice)
         if not run.is_waiting:
             break
-        question = run.question(f"{decision}-{call}-question")
+        question = run.question(f"{step}-question")
+
+
+def _sticky_allowed(run: ServerRun) -> None:
+    """Allow what the model asks for, then decline it."""
+    tools = _tools(run.driver).items()
+    decisions = ((ALLOWED, 0), (DECLINED, -1))
+    _all_act(run, [(f"{made}-{call}", tool, choice) for made, choice in decisions for call, tool in tools])
     run.cancel("cancel")
     run.ends("ended")
 
@@ -151,12 +156,7 @@ def _sticky_own_settings(driver: EngineDriver) -> None:
         inside = settings_cases.with_settings(driver, name, settings)
         # a run that is rejected for safety is what the clause wants
         with _serving(inside) as run, suppress(UnsafeRunError):
-            question: dict[str, Any] | None = None
-            for number, (call, tool) in enumerate(_tools(driver, settings).items(), 1):
-                _acts(run, f"{name}-{call}", replace(ask(ASK, turn_index=number), tool=tool), question, -1)
-                if not run.is_waiting:
-                    break
-                question = run.question(f"{name}-{call}-question")
+            _all_act(run, [(f"{name}-{call}", tool, -1) for call, tool in _tools(driver, settings).items()])
             run.cancel(f"{name}-cancel")
             run.ends(f"{name}-ended")
 
@@ -179,9 +179,10 @@ def _sticky_workspace(driver: EngineDriver) -> None:
 
 
 @contextmanager
-def _serving(driver: EngineDriver) -> Iterator[ServerRun]:
-    shim = install(driver.contract, driver.executable, driver.sandbox.root)
-    with closing(ServerRun(driver, shim, sticky=True)) as run:
+def _serving(driver: EngineDriver, *, sticky: bool = True, hide: bool = False) -> Iterator[ServerRun]:
+    given = _given(driver) if driver.server else None
+    shim = install(driver.contract, driver.executable, driver.sandbox.root, hide=hide, given=given)
+    with closing(ServerRun(driver, shim, sticky)) as run:
         run.open()
         yield run
 
@@ -206,10 +207,6 @@ def _sticky_ends(run: ServerRun) -> None:
     run.note_turn("orphan")
 
 
-def _sticky_allowed_turns(contract: EngineContract) -> int:
-    return 2 * len(settings_cases.calls(contract))
-
-
 def _sticky_settings_turns(contract: EngineContract) -> int:
     groups = settings_cases.groups(contract.approval_settings).values()
     return sum(len(settings_cases.calls(contract, settings)) for settings in groups)
@@ -225,13 +222,17 @@ def _given(driver: EngineDriver) -> Mapping[str, str]:
     return {name: env[name] for name in ("TURNGATE_SIMULATE_URL", *driver.contract.hermetic.env) if name in env}
 
 
-def _held(play: Callable[[EngineDriver], None]) -> Callable[[EngineDriver], None]:
-    """Play a case of sticky processes in one slot."""
+def _held(
+    play: Callable[[EngineDriver], None], *, sticky: bool = True, waits: bool = False
+) -> Callable[[EngineDriver], None]:
+    """Play a case in one slot, which one that waits frees."""
 
     def run_case(driver: EngineDriver) -> None:
-        if driver.contract.sticky.transport == "none":
+        if sticky and driver.contract.sticky.transport == "none":
             raise CaseStoppedError(NO_TRANSPORT, Reason.CONTRACT)
-        with driver.slot():
+        with driver.slot() as free_slot:
+            if waits:
+                free_slot()
             play(driver)
 
     return run_case
@@ -248,19 +249,11 @@ def _case(
 ) -> Case:
     """Wrap steps on a server as a case; `hide`: the engine's output lacks session ids."""
 
-    def run_case(driver: EngineDriver) -> None:
-        if sticky and driver.contract.sticky.transport == "none":
-            raise CaseStoppedError(NO_TRANSPORT, Reason.CONTRACT)
-        with driver.slot() as free_slot:
-            if waits:
-                free_slot()
-            given = _given(driver) if driver.server else None
-            shim = install(driver.contract, driver.executable, driver.sandbox.root, hide=hide, given=given)
-            with closing(ServerRun(driver, shim, sticky)) as run:
-                run.open()
-                play(run)
+    def served(driver: EngineDriver) -> None:
+        with _serving(driver, sticky=sticky, hide=hide) as run:
+            play(run)
 
-    return Case(name, run_case, steps, waits, level="server")
+    return Case(name, _held(served, sticky=sticky, waits=waits), steps, waits, level="server")
 
 
 RESUMED_CASES = (
@@ -275,7 +268,7 @@ RESUMED_CASES = (
 STICKY_CASES = (
     _case("sticky", _sticky, 3, sticky=True),
     _case("sticky-ends", _sticky_ends, 3, sticky=True, waits=True),
-    _case("sticky-allowed", _sticky_allowed, _sticky_allowed_turns, sticky=True),
+    _case("sticky-allowed", _sticky_allowed, lambda contract: 2 * len(settings_cases.calls(contract)), sticky=True),
 )
 SURROUNDED_CASES = (
     Case("sticky-own-settings", _held(_sticky_own_settings), _sticky_settings_turns, level="server"),

@@ -57,20 +57,11 @@ def request(
     that it runs even if the contract declares that nothing keeps it from acting unasked.
     """
     names = [word for name in sorted(pass_env) for word in ("--pass-env", name)]
-    options = (
-        "--port",
-        "0",
-        "--slots",
-        str(SLOTS),
-        "--data-dir",
-        str(folder),
-        "--workspace-root",
-        str(workspaces),
-        "--verify",
-        verify,
-        *(("--allow-unsafe", unsafe) if unsafe else ()),
-    )
-    command = (*(_BEHIND if behind else ()), *_COMMAND, *overlay_options(), "serve", *options, *names)
+    places = ("--data-dir", str(folder), "--workspace-root", str(workspaces))
+    options = ("--port", "0", "--slots", str(SLOTS), "--verify", verify)
+    trusted = ("--allow-unsafe", unsafe) if unsafe else ()
+    behind_it = _BEHIND if behind else ()
+    command = (*behind_it, *_COMMAND, *overlay_options(), "serve", *options, *places, *trusted, *names)
     return ProcessRequest(command, workspaces, env, timeout=float("inf"))
 
 
