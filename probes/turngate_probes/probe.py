@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from turngate import EngineContract, MachineError, TurngateError, UsageError, load_contract
+from turngate import MachineError, TurngateError, UsageError, load_contract
 from turngate.contract.clauses import NEWEST_SET, Reason, Result
 from turngate.contract.verdict import ClauseResult, Verdict, capability, profile, verdict
 from turngate.files import default_cache
@@ -27,7 +27,7 @@ from turngate_probes.clauses.checks import LEVELS
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.cases import CASES, longest_wait
 from turngate_probes.harness.interrupt import CaseStoppedError, Obstacle
-from turngate_probes.harness.observations import CaseEnd, Observation, Observations, ServerCall, Turn
+from turngate_probes.harness.observations import CaseEnd, CommandOutput, Observation, Observations, ServerCall, Turn
 from turngate_probes.harness.resource_usage import machine
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox, save_streams, with_copied
@@ -230,13 +230,14 @@ class ReleaseProbe:
         asked = tuple(clause for clause, result in self.results.items() if result.result in amiss)
         if not asked or self.probe.interrupt.is_set():
             return
-        settings, seen = replace(self.probe.settings, clauses=asked), _Seen(self._bare)
+        settings, seen = replace(self.probe.settings, clauses=asked), Observations(self._bare, hosts=set())
         runner = self._runner()
         runner = replace(runner, sandboxes=runner.sandboxes / "without-settings") if runner.keep else runner
         runner.play(self._bare, executable, settings.cases(), seen)
-        self._cpu += seen.cpu
+        commands: list[Turn | CommandOutput] = [*seen.turns.values(), *seen.pages.values()]
+        self._cpu += sum(command.cpu_seconds for command in commands)
         results = dict[str, ClauseResult]()
-        judge_all(seen.observed, results, LEVELS[settings.level], self._every_case(), settings.asked())
+        judge_all(seen, results, LEVELS[settings.level], self._every_case(), settings.asked())
         found = {clause: results[clause].result for clause in asked if clause in results}
         self.probe.journal.add(events.WithoutSettings(release=self.key, results=found))
 
@@ -324,22 +325,3 @@ class ReleaseProbe:
             return UNSET
         registries = ["<package-registry>"] if observed.registries else []
         return tuple(sorted([*(observed.hosts - observed.registries), *registries]))
-
-
-class _Seen:
-    """Collects what the cases of a release show, and the CPU seconds of its engine."""
-
-    def __init__(self, contract: EngineContract) -> None:
-        self.observed, self.cpu = Observations(contract, hosts=set()), 0.0
-        self._lock = threading.Lock()
-
-    def saw(self, item: Observation, box: Sandbox) -> None:  # noqa: ARG002 - what a runner tells its observers
-        """Take an observation."""
-        with self._lock:
-            self.cpu += 0.0 if isinstance(item, ServerCall) else item.cpu_seconds
-            self.observed.saw(item)
-
-    def ended(self, end: CaseEnd) -> None:
-        """Take the end of a case."""
-        with self._lock:
-            self.observed.ended(end)

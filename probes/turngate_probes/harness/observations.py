@@ -203,7 +203,7 @@ class CaseEnd(Struct, frozen=True):
 
 
 class Observations(Struct):
-    """All observations of one release so far; checks read them, the probe adds to them.
+    """All observations of one release so far; checks read them, the probe adds to them, from many threads.
 
     `finished` are the completed cases, `stopped` says why a case ended early, and `absent` why others are missing
     (None: they should exist); `hosts` are those that were tried beyond loopback, `registries` the package registries
@@ -247,7 +247,10 @@ class Observations(Struct):
 
     def ended(self, end: CaseEnd) -> None:
         """Add the end of a case, and what was observed around it."""
-        self.hosts = (self.hosts or set()) | end.hosts
+        if self.hosts is None:
+            self.hosts = set()
+        # in place, so that no thread loses what another one adds
+        self.hosts |= end.hosts
         self.registries |= end.registries
         self.unknown |= end.unknown
         if end.why_early is None:
