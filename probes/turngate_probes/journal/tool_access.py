@@ -128,8 +128,8 @@ def _named(what: str, tools: Sequence[str]) -> str:
 
 
 def _mode(shows: TurnEvent | None, calls: TurnEvent | None) -> ModeToolAccess | None:
-    tools, call = _offered(shows or calls), _call(calls)
     shown = shows or calls
+    tools, call = _offered(shown), _call(calls)
     return None if tools is None and call is None else ModeToolAccess(tools, call, shown.searched if shown else ())
 
 
@@ -148,9 +148,9 @@ def _call(turn: TurnEvent | None) -> ToolCallResult | None:
         return None
     replies = (request.reply for request in turn.requests or ())
     tool = next((reply.partition(" ")[2] for reply in replies if reply.startswith("tool_call ")), None)
-    return (
-        ToolCallResult(tool, _outcome(turn), turn.exit_code, turn.seconds, turn.reported) if tool is not None else None
-    )
+    if tool is None:
+        return None
+    return ToolCallResult(tool, _outcome(turn), turn.exit_code, turn.seconds, turn.reported)
 
 
 def _outcome(turn: TurnEvent) -> CallOutcome:

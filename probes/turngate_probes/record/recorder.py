@@ -194,12 +194,8 @@ def rendered(
     replacer, measure = (Replacer(contract, case, places, kept) for _ in range(2))
     shared = _Case(replacer, measure, frozenset(turn.prompt for turn in turns), contract)
     for item in observed:
-        yield folder_name(item.name), _files(item, shared) if isinstance(item, Turn) else _page_files(item, replacer)
-
-
-def folder_name(turn: str) -> str:
-    """Return the folder of a turn or page `case/step`."""
-    return turn.replace("/", "-")
+        files = _files(item, shared) if isinstance(item, Turn) else _page_files(item, replacer)
+        yield item.name.replace("/", "-"), files
 
 
 def to_yaml(data: Mapping[str, Any]) -> bytes:
