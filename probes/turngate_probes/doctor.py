@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
+from semver import Version
 
 from turngate import (
     ContractError,
@@ -31,7 +32,6 @@ from turngate.contract.cached import cached_contract
 from turngate.contract.clauses import NEWEST_SET, Result
 from turngate.contract.engine_contract import Deviation
 from turngate.contract.verdict import Verdict
-from turngate.contract.versions import parse
 from turngate.history import History, KnownRelease
 from turngate.process.copied_values import copied_values
 from turngate.process.executable import is_simulated, on_path, printed, version_in
@@ -347,8 +347,9 @@ def _settings(engine: str, version: str) -> tuple[str, ...]:
 
 def _known(contract: EngineContract, version: str, found: tuple[FoundAt, ...], past: History) -> FoundRelease:
     """Return what the history of an engine and its contract say about a release."""
-    known, safe = past.find(version), _newer_safe(past, version)
-    if known is None and _is_no_release(past, version):
+    is_version = Version.is_valid(version)  # an executable can print anything
+    known, safe = past.find(version), past.newest_safe(version) if is_version else None
+    if known is None and is_version and past.is_release(version) is False:
         release = _release(contract, version, found, Knowledge.NO_SUCH_RELEASE)
         is_here = any(place.kind == "path" for place in found)
         near = ", ".join(nearest(version, past.published))
@@ -359,7 +360,11 @@ def _known(contract: EngineContract, version: str, found: tuple[FoundAt, ...], p
         actions=_actions(contract.engine, version, known),
     )
     if known is None or not known.tested:
-        return replace(release, nearest=_nearest(past, version))
+        near_it = past.nearest(version) if is_version else ()
+        tested = (
+            NearRelease(one.version, one.verdict, one.clause_set, one.level) for one in near_it if one and one.verdict
+        )
+        return replace(release, nearest=tuple(tested))
     failing = [(clause, seen) for clause, seen in known.clauses.items() if seen.result is Result.FAIL]
     worst, _, observed = known.why.partition(": ")
     return replace(
@@ -376,12 +381,6 @@ def _known(contract: EngineContract, version: str, found: tuple[FoundAt, ...], p
         ),
         command=None if known.clause_set == NEWEST_SET else release.command,
     )
-
-
-def _is_no_release(past: History, version: str) -> bool:
-    with suppress(UsageError):  # an executable can print anything
-        return past.is_release(version) is False
-    return False
 
 
 def _release(
@@ -420,25 +419,6 @@ def _command(contract: EngineContract, version: str | None, found: Sequence[Foun
         return f"turngate probe {contract.engine}"
     published = contract.published.npm or contract.published.pypi
     return f"turngate probe {contract.engine}@{version}" if published else None
-
-
-def _newer_safe(past: History, version: str) -> KnownRelease | None:
-    with suppress(ValueError):  # an executable can print anything
-        parse(version)
-        return past.newest_safe(version)
-    return None
-
-
-def _nearest(past: History, version: str) -> tuple[NearRelease, ...]:
-    with suppress(ValueError):
-        parse(version)
-        near = past.nearest(version)
-        return tuple(
-            NearRelease(known.version, known.verdict, known.clause_set, known.level)
-            for known in near
-            if known and known.verdict
-        )
-    return ()
 
 
 def _actions(engine: str, version: str, known: KnownRelease | None) -> tuple[RequiredAction, ...]:
