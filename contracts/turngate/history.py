@@ -252,11 +252,6 @@ class History(Struct, frozen=True, kw_only=True):
         between = (version for version in self.published if low < parse(version) < high)
         return tuple(version for version in between if version not in tested)
 
-    def with_release(self, release: KnownRelease) -> "History":
-        """Return the history with a release added or replaced."""
-        others = [known for known in self.releases if known.version != release.version]
-        return structs.replace(self, releases=tuple(sorted([*others, release], key=lambda known: parse(known.version))))
-
 
 def engines() -> tuple[str, ...]:
     """Return the engines that have a history."""

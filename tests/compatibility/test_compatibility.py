@@ -18,6 +18,7 @@ from tests.tools.compatibility.render import (
     summary,
     unknown_clauses,
 )
+from tests.tools.history.with_release import with_release
 from turngate import engine_names, history
 from turngate.contract import load
 from turngate.contract.clauses import FIRST_SET, Result
@@ -43,7 +44,7 @@ def of_codex(*releases: KnownRelease) -> History:
     """Return a history of codex."""
     known = History(engine="codex", machine="Linux x86_64", published=dict.fromkeys(PUBLISHED), releases=())
     for each in releases:
-        known = known.with_release(each)
+        known = with_release(known, each)
     return known
 
 
@@ -133,7 +134,7 @@ def test_neighbours_with_equal_results_are_one_row() -> None:
     """Releases with equal results share a row, even if one between them was only partly tested."""
     known = of_codex(release("0.9.0"), release("0.117.0", None, {"help.surface": FAILS}), release("0.118.0"))
     assert [[each.version for each in alike] for alike in stretches(known)] == [["0.9.0", "0.118.0"]]
-    other = known.with_release(release("0.118.0", Verdict.BROKEN))
+    other = with_release(known, release("0.118.0", Verdict.BROKEN))
     assert len(stretches(other)) == 2
 
 
@@ -160,7 +161,7 @@ def test_clauses_that_a_release_was_never_tested_for_are_listed() -> None:
     }
     assert lacking["handle.unique"] == []
     assert "stdin.open" not in lacking
-    newer = known.with_release(release("0.118.0", Verdict.DEGRADED, {"stdin.open": PASSES, "handle.unique": PASSES}))
+    newer = with_release(known, release("0.118.0", Verdict.DEGRADED, {"stdin.open": PASSES, "handle.unique": PASSES}))
     assert (["handle.unique"], [newer.find("0.118.0")]) in unknown_clauses(newer)
     text = page({"codex": newer})
     assert "- `handle.unique`: 0.118.0, 1 of 2\n" in text

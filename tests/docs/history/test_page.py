@@ -2,6 +2,7 @@ from msgspec.structs import replace
 
 from tests.tools.docs.history.page import changed_releases, engine_page, entry_html, overview
 from tests.tools.docs.history.small import HANGS, OUTPUT, SMALL
+from tests.tools.history.with_release import with_release
 from turngate.contract.verdict import Verdict
 from turngate.history import KnownRelease
 
@@ -35,8 +36,8 @@ def test_changes_are_listed_newest_first_in_plain_words() -> None:
 def test_releases_without_a_change_are_named() -> None:
     """Neighbours that changed nothing share a line."""
     same = KnownRelease(version="0.6.0", verdict=Verdict.DEGRADED, clauses={"stdin.open": HANGS})
-    assert "<p>0.6.0: no change.</p>" in engine_page(SMALL.with_release(same))
-    two = SMALL.with_release(same).with_release(replace(same, version="0.7.0"))
+    assert "<p>0.6.0: no change.</p>" in engine_page(with_release(SMALL, same))
+    two = with_release(with_release(SMALL, same), replace(same, version="0.7.0"))
     assert "<p>0.6.0 to 0.7.0: 2 releases without a change.</p>" in engine_page(two)
 
 
@@ -54,7 +55,7 @@ def test_an_untested_release_in_between_may_have_brought_a_change() -> None:
 def test_what_is_observed_only_in_some_releases_is_said() -> None:
     """The page says for which releases only clauses were compared."""
     assert "compared only by clauses" not in PAGE
-    bare = SMALL.with_release(KnownRelease(version="0.2.0", verdict=Verdict.BROKEN))
+    bare = with_release(SMALL, KnownRelease(version="0.2.0", verdict=Verdict.BROKEN))
     assert "observed in 2 of them (0.4.0 to 0.5.0); the others were compared only by clauses" in engine_page(bare)
 
 
@@ -89,7 +90,7 @@ def test_long_lists_are_folded() -> None:
 def test_what_an_engine_wrote_can_not_become_html() -> None:
     """Names are escaped."""
     facts = {"record/first turn": {"done": "", "done: <script>": ""}}
-    known = SMALL.with_release(KnownRelease(version="0.5.0", verdict=Verdict.DEGRADED, facts=facts))
+    known = with_release(SMALL, KnownRelease(version="0.5.0", verdict=Verdict.DEGRADED, facts=facts))
     assert "<script>" not in engine_page(known)
     assert "&lt;script&gt;" in engine_page(known)
 

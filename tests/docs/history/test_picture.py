@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from tests.tools.docs.history.picture import Bar, bars, svg
 from tests.tools.docs.history.small import SMALL
+from tests.tools.history.with_release import with_release
 from turngate.history import KnownRelease
 
 
@@ -17,7 +18,7 @@ def test_each_release_from_the_first_tested_one_is_a_bar() -> None:
         ("0.5.0", "degraded", "by clause set 2026-11, 1 known caveat"),
         ("0.6.0", "not tested", ""),
     ]
-    partly = SMALL.with_release(KnownRelease(version="0.6.0"))
+    partly = with_release(SMALL, KnownRelease(version="0.6.0"))
     assert bars(partly)[-1] == Bar("0.6.0", "2026-02-06", "not tested", "except for single clauses")
     assert bars(replace(SMALL, releases=())) == ()
 

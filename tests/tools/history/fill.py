@@ -11,6 +11,7 @@ from rich.console import Console
 from tests.tools.history.digest import known_release
 from tests.tools.history.hidden import with_hidden
 from tests.tools.history.type_file import with_types
+from tests.tools.history.with_release import with_release
 from tests.tools.history.write import write
 from turngate import MachineError, NotFoundError, history
 from turngate.contract import load
@@ -138,7 +139,7 @@ def with_journal(known: History, journal: Path) -> History:
     if new.verdict is None and before:
         facts, model = _both(before, new)
         new = replace(before, clauses={**before.clauses, **new.clauses}, facts=facts, model=model)
-    return known.with_release(new)
+    return with_release(known, new)
 
 
 def _both(before: KnownRelease, new: KnownRelease) -> tuple[Mapping[str, Mapping[str, str]], str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from tests.tools.history.with_release import with_release
 from turngate import Stop
 from turngate.history import HIDDEN, Change, History, Kind
 from turngate_probes.gate.hidden_options import accepts
@@ -32,7 +33,7 @@ def with_hidden(known: History, tested: Container[str], registry: Registry, stop
             facts = {section: {**names} for section, names in release.facts.items()}
             for section, name in accepted:
                 facts[section][name] = HIDDEN
-            known = known.with_release(replace(release, facts=facts))
+            known = with_release(known, replace(release, facts=facts))
     return known
 
 

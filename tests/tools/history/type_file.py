@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tests.tools.history.with_release import with_release
 from turngate import Stop
 from turngate.contract import load
 from turngate.contract.launch import TypeFile
@@ -39,7 +40,7 @@ def with_types(known: History, versions: Iterable[str], stop: Stop) -> History:
             facts |= _published(types, version, stop)
         if release and facts:
             section = f"{Kind.PROTOCOL}/{FROM_TYPES}"
-            known = known.with_release(replace(release, facts={**release.facts, section: facts}))
+            known = with_release(known, replace(release, facts={**release.facts, section: facts}))
     return known
 
 
