@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from email.message import Message
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BufferedIOBase, BytesIO
@@ -402,16 +403,12 @@ class StubBackend:
         with self._lock:
             if isinstance(entry, Egress):
                 self._egress += [entry] if self.counts_egress else []
-                leaving = tuple(self._on_egress)
+                told = [partial(callback, entry) for callback in self._on_egress]
             else:
                 self._exchanges.append(entry)
-                callbacks = tuple(self._callbacks)
-        if isinstance(entry, Egress):
-            for reported in leaving:
-                reported(entry)
-        else:
-            for callback in callbacks:
-                callback(entry)
+                told = [partial(callback, entry) for callback in self._callbacks]
+        for tell in told:
+            tell()
 
 
 @contextmanager
