@@ -103,7 +103,7 @@ class ProgressRow(Struct):
 
     def __str__(self) -> str:
         """Render as a part of a line."""
-        counted = f"{self.turns} of about {_turns(self.planned)}, {self.passed} passed, {len(self.failing)} failed"
+        counted = f"{self.turns} of {_estimated(self.planned)}, {self.passed} passed, {len(self.failing)} failed"
         return f"{_named(self.release)}: {counted} ({self.now})"
 
     def counted(self) -> str:
@@ -264,13 +264,18 @@ def _turns(count: int) -> str:
     return "1 turn" if count == 1 else f"{count} turns"
 
 
+def _estimated(count: int) -> str:
+    """Say that a number of turns is an estimate, unless nothing asks for a turn."""
+    return f"about {_turns(count)}" if count else "0 turns"
+
+
 def _lines(event: Event, *, begins: bool) -> list[str]:
     name = _named(event.release) if isinstance(event, ReleaseEvent) else ""
     match event:
         case InstallProgress() if begins:
             return [f"{name}: {event.text}"]
         case ReleasePlanned():
-            planned, where = f"{name}: about {_turns(event.turns)} planned", event.executable
+            planned, where = f"{name}: {_estimated(event.turns)} planned", event.executable
             room = LONGEST_LINE - len(planned) - len(" (…)")
             if where and len(where) > room:
                 end = where[-room:]

@@ -80,6 +80,13 @@ def test_the_plan_says_how_long_it_waits() -> None:
     assert "waits" not in drawn(Clock(), plan, j.turn())
 
 
+def test_a_plan_is_an_estimate_unless_it_has_no_turns() -> None:
+    """What a release does can call for further turns, but a probe of its help pages alone has none."""
+    plans = {0: "0 turns", 1: "about 1 turn", 2: "about 2 turns"}
+    lines = {turns: piped(j.planned(turns=turns)) for turns in plans}
+    assert lines == {turns: [f"{RELEASE}: {said} planned (/usr/bin/codex)"] for turns, said in plans.items()}
+
+
 def test_a_pipe_hears_a_heartbeat_now_and_then() -> None:
     """An event without a line of its own prints a heartbeat if nothing was printed for a while; the plan grows."""
     turns = [j.turn(step=str(number)) for number in range(8)]

@@ -297,7 +297,7 @@ class Commands(Struct, frozen=True):
             run = _existing(connection, run_id)
             if run.state is not State.WAITING_USER:
                 raise ApiError(
-                    "NOT_WAITING", f"the run is {run.state} and isn't waiting for a reply", "check its state"
+                    "NOT_WAITING", f"the run isn't waiting for a reply: its state is {run.state}", "check its state"
                 )
             if run.pending_interaction_id != reply.interaction_id:
                 hint = f"read {run.links['interaction']} and reply to the open question"

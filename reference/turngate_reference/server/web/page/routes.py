@@ -77,7 +77,7 @@ def run_request(form: Mapping[str, str]) -> dict[str, Any]:
         request[name] = openapi.number(filled[name].strip())
     if "output_schema" in filled:
         request["output_schema"] = _schema(filled["output_schema"])
-    openapi.check("#/components/schemas/CreateRun", request)
+    _check("CreateRun", request)
     return request
 
 
@@ -96,7 +96,7 @@ def reply_request(form: Mapping[str, str], question: StoredQuestion | None) -> d
         "interaction_id": sent.get("interaction_id", ""),
         "response": sent["text"] if "text" in sent else "\n".join(parts),
     }
-    openapi.check("#/components/schemas/Reply", request)
+    _check("Reply", request)
     return request
 
 
@@ -122,6 +122,14 @@ def _schema(text: str) -> Any:
         return strict_json.parse(text)
     except (ValueError, RecursionError) as wrong:
         raise ApiError("INVALID_REQUEST", f"the output schema is not valid JSON: {str(wrong)[:200]}") from wrong
+
+
+def _check(schema: str, request: dict[str, Any]) -> None:
+    """Check the request of a form; ApiError in words for people if it is invalid."""
+    try:
+        openapi.check(f"#/components/schemas/{schema}", request)
+    except ApiError as refused:
+        raise ApiError(refused.code, refused.detail.lstrip("$.: ")) from refused
 
 
 class Pages(Struct, frozen=True):
@@ -202,7 +210,7 @@ class Pages(Struct, frozen=True):
         """Continue a run that has ended in its session."""
         content.existing(self.core.store, run_id)
         body = {"message": dict(_texts(request.form)).get("text", "")}
-        openapi.check("#/components/schemas/ContinueRun", body)
+        _check("ContinueRun", body)
         self.core.commands.continue_run(run_id, ContinueRequest.of(body), idempotency_key(request.form, body))
         return redirect(url_for(".run", run_id=run_id, sent=1), 303)
 

@@ -106,7 +106,8 @@ def test_an_empty_answer_is_refused_in_words(env: ServerEnv, surfer: Surfer) -> 
     run_id, _ = env.ask()
     answer = surfer.send(f"/runs/{run_id}/reply", form=surfer.hidden("/"), text=" ")
     assert answer.status_code == 422
-    assert "must not be only white space" in words(answer.text)
+    assert "Invalid request response: must not be only white space." in words(answer.text)
+    assert "openapi" not in answer.text
     assert env.run(run_id).state is State.WAITING_USER
 
 
