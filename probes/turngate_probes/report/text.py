@@ -121,6 +121,7 @@ def _of_probe(report: ProbeReport, view: ReleaseView, journal: Path | None, deta
         return
     yield from _actions(view, len(report.releases))
     yield from failure_evidence(view, detail)
+    yield from _qualified(report.releases)
     yield from _models(report.releases)
     yield from _tool_access(view)
     yield from _settings(report.releases)
@@ -161,6 +162,7 @@ def _of_gate(report: GateReport, view: ReleaseView, detail: Detail) -> Iterator[
                 yield from evidence_lines(evidence)
     yield 0, Text()
     yield from _contract_edits(view)
+    yield from _qualified(report.probe.releases)
     yield from _models(report.probe.releases)
     yield from _tool_access(view)
     for entry in report.baseline.entries:
@@ -254,6 +256,13 @@ def _differences(impact: Impact, listed: list[Difference], fallen: list[Differen
         yield 1, Text(f"and {len(listed) - MOST_OF_A_KIND} more{kind}")
     if fallen:
         yield 1, Text(f"no longer testable: {', '.join(row.subject for row in fallen)}")
+
+
+def _qualified(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
+    """Return what qualifies the results of releases, such as that an executable is simulated."""
+    for release in releases:
+        _, *remarks = (release.note or "").split("; ")  # the first says how the executable was chosen
+        yield from ((0, Text(visible(f"{release.release}: {remark}"))) for remark in remarks)
 
 
 def _models(releases: Iterable[ReleaseReport]) -> Iterator[Line]:

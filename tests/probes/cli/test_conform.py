@@ -25,6 +25,14 @@ def test_a_driver_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert len(list((kept / "codex-0.169.0/two-turns/1/calls").iterdir())) == 2
 
 
+def test_files_are_kept_in_a_folder_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder with the files of another run is refused before anything runs."""
+    (tmp_path / "codex-0.169.0").mkdir()
+    for observe in ((), ("--observe",)):
+        assert cli.run(["conform", *observe, "--keep", str(tmp_path), "--", "true"]) == 2
+        assert "holds the files of another run: name a new folder" in capsys.readouterr().err
+
+
 def test_an_observed_command_is_the_only_one(capfd: pytest.CaptureFixture[str]) -> None:
     """Its line counts one run, not the scenarios."""
     cli.run(["conform", "--observe", "--", "true"])

@@ -168,6 +168,15 @@ def test_the_models_are_named_with_what_they_depend_on() -> None:
     assert "the model that it takes by itself, which no request named (it depends on the login)" in unnamed
 
 
+def test_a_verdict_on_a_simulated_engine_is_qualified() -> None:
+    """What the note of a release adds to how it was chosen is told, also if nothing fails."""
+    note = "found on PATH; simulated, so this says nothing about the real engine"
+    planned, rest = structs.replace(j.planned(), note=note), (*j.clauses(), j.finished(), j.ended())
+    said = "codex@0.169.0: simulated, so this says nothing about the real engine"
+    assert said in text(j.started(), planned, *rest).splitlines()
+    assert "codex@0.169.0: " not in text(j.started(), structs.replace(planned, note="found on PATH"), *rest)
+
+
 def test_a_release_that_does_not_exist_is_not_called_one_that_passed() -> None:
     """Its line says why it was not tested, and that of selected clauses ends with what they showed."""
     failed = structs.replace(j.failed("codex@9.9.9"), what="codex has no version 9.9.9")
