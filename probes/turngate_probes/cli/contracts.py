@@ -35,10 +35,11 @@ contracts.add_command(record)
 )
 @click.option("--broken", multiple=True, metavar="ENGINE@VERSION", help="Excuse a release that is known to be broken.")
 def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...]) -> int:
-    """Find every mistake in contract files, or without FILE in all packaged contracts.
+    """Find every mistake in contract files.
 
-    Each mistake is reported with file, line and fix: wrong or missing keys and values, useless evidence, overlapping
-    entries, and claims that recordings contradict. List broken releases in `broken.yaml` next to their recordings.
+    Without FILE, all packaged contracts are checked. Each mistake is reported with file, line and fix: wrong or missing
+    keys and values, useless evidence, overlapping entries, and claims that recordings contradict. List broken releases
+    in `broken.yaml` next to their recordings.
 
     Exit codes: 0 no mistakes; 2 at least one. Unverified claims, and a missing `hermetic.tool_call`, are reported but
     don't fail.
@@ -79,7 +80,7 @@ def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
 @click.option("--write", is_flag=True, help="Replace the files, instead of showing what would change.")
 @as_json_option
 def migrate(paths: Sequence[Path], *, write: bool, as_json: bool) -> int:
-    """Move contracts and simulations of earlier schemas to those that this turngate reads.
+    """Move contracts and simulations to the current schema.
 
     The first line of a file names its schema, such as turngate.engine-contract/1. The number changes when a key is
     renamed, removed or means something else, and turngate reads no other one. PATH is such a file, or a folder of them.

@@ -19,7 +19,7 @@ def engines() -> None:
 @click.option("--newest", is_flag=True, help="Look up the newest release of each engine in the registries.")
 @as_json_option
 def list_engines(newest: bool, as_json: bool) -> None:
-    """List every engine: contract, lifecycle, pinned release, and what is on PATH.
+    """List every engine, its pinned release, and what is on PATH.
 
     Additional engines are those that `turngate engines install` and `turngate probe --pinned` leave out unless named.
     """
@@ -76,9 +76,9 @@ def _newest(engine: str, stop: "Stop") -> dict[str, str | bool | None]:
 @engines.command("install")
 @click.argument("names", nargs=-1, metavar="[ENGINE[@VERSION]]...", shell_complete=targets)
 def install_engines(names: tuple[str, ...]) -> int:
-    """Install pinned releases (or the named ones) into the cache, without running install scripts.
+    """Install pinned or named releases into the cache.
 
-    Without names, additional engines are left out. An interrupted installation leaves nothing.
+    Without names, additional engines are left out. No install script runs. An interrupted installation leaves nothing.
     """
     from turngate import engine_names
     from turngate.process.sessions import adopting_orphans

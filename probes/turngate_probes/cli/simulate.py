@@ -67,6 +67,8 @@ def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, fault
     asked = parse_target(target)
     version = asked.version or pinned_version(asked.engine) or recorded_releases.newest(asked.engine)
     contract = load_contract(asked.engine, version)
+    if folder is None and not arguments:
+        raise click.UsageError("pass arguments of the engine, or --install DIR to write an executable")
     if folder is None:
         return simulated_process.simulate(contract, arguments[1:] if arguments[:1] == ("--",) else arguments, faults)
     click.echo(simulated_process.install(contract, folder.absolute(), faulty))

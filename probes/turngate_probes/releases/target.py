@@ -34,7 +34,7 @@ def parse_target(text: str) -> Target:
     if not target or target["engine"] not in known:
         name, hint = (
             re.split("[@=]", text)[0],
-            f"write ENGINE, ENGINE@VERSION or ENGINE=PATH; engines: {', '.join(known)}",
+            f"write ENGINE, ENGINE@VERSION or ENGINE=PATH; engines: {', '.join(known)}, and yours with --contracts DIR",
         )
         if text == "-" or text.endswith(".json"):
             name, hint = "", "--json takes no value; write files with --report FILE"

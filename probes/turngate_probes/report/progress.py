@@ -104,7 +104,7 @@ class ProgressRow(Struct):
     def __str__(self) -> str:
         """Render as a part of a line."""
         counted = f"{self.turns} of {_estimated(self.planned)}, {self.passed} passed, {len(self.failing)} failed"
-        return f"{_named(self.release)}: {counted} ({self.now})"
+        return f"{_named(self.release)}: {counted}" + (f" ({self.now})" if self.now else "")
 
     def counted(self) -> str:
         """Render as one of many parts of a line."""

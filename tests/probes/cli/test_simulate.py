@@ -36,6 +36,12 @@ def test_what_is_no_engine_is_refused(capsys: pytest.CaptureFixture[str]) -> Non
     assert "'kodex' is not an engine" in capsys.readouterr().err
 
 
+def test_a_simulation_without_anything_to_do_names_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without arguments of the engine there is nothing to simulate, so the message names the option that installs."""
+    assert cli.run(["simulate", "codex"]) == 2
+    assert "pass arguments of the engine, or --install DIR" in capsys.readouterr().err
+
+
 def test_an_unknown_fault_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An unknown fault is rejected with the known names before any output, wherever the option stands."""
     for words in (("--fault", "nope", "codex", "--install", "x"), ("codex", "--install", "x", "--fault", "nope")):

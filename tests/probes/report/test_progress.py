@@ -95,6 +95,8 @@ def test_a_pipe_hears_a_heartbeat_now_and_then() -> None:
         f"{RELEASE}: {done} of about {max(done, 7)} turns, 0 passed, 0 failed (main/{done - 1} done)"
         for done in (2, 4, 6, 8)
     ]
+    (_, line) = piped(j.planned(turns=0), j.clause("stream.framing"), between=HEARTBEAT)
+    assert line == f"{RELEASE}: 0 of 0 turns, 1 passed, 0 failed"
 
 
 def test_the_table_says_how_far_each_release_is() -> None:

@@ -83,9 +83,9 @@ def show(data: DataDir, handle: str) -> None:
 @click.option("--older-than", required=True, metavar="AGE", help="Age, for example 30d, 12h or 4w.")
 @click.pass_obj
 def prune(data: DataDir, older_than: str) -> None:
-    """Remove records and run directories that were not touched for so long, except those of unfinished served runs.
+    """Remove old records with their run directories.
 
-    If turngate was killed in a turn, its engine is ended first.
+    Those of unfinished served runs stay. If turngate was killed in a turn, its engine is ended first.
     """
     before = datetime.now(UTC) - _age(older_than)
     records, _ = _records(data)

@@ -171,7 +171,9 @@ def _prompt_and_options(words: tuple[str, ...], from_file: str | None) -> tuple[
         raise click.UsageError("the prompt is missing: give it as an argument or with --prompt-file")
     prompt, *rest = words
     if rest and rest[0] != "--":
-        raise click.UsageError("the prompt must be one argument: quote it, and put engine options after --")
+        raise click.UsageError(
+            "the prompt must be one argument: quote it, with OPTIONS before it and ENGINE_ARGS after --"
+        )
     return prompt, tuple(rest[1:])
 
 

@@ -169,13 +169,20 @@ def test_engine_options_may_follow_a_prompt_that_looks_like_one(cli_env: CliEnv)
 
 
 @each(
-    "words",
-    [(), ("codex",), ("--mode", "auto", "codex", "hi"), ("codex", "two", "words"), ("codex", "hi", "--model", "m")],
+    "words, said",
+    [
+        ((), "ENGINE must come first"),
+        (("codex",), "the prompt is missing"),
+        (("--mode", "auto", "codex", "hi"), "ENGINE must come first"),
+        (("codex", "two", "words"), "the prompt must be one argument: quote it"),
+        (("codex", "hi", "--model", "m"), "with OPTIONS before it and ENGINE_ARGS after --"),
+    ],
 )
-def test_a_command_line_that_is_not_understood_is_refused(cli_env: CliEnv, words: tuple[str, ...]) -> None:
-    """Without an engine or a prompt, or with an unquoted prompt, no engine runs."""
+def test_a_command_line_that_is_not_understood_is_refused(cli_env: CliEnv, words: tuple[str, ...], said: str) -> None:
+    """Without an engine or a prompt, or with an unquoted prompt, no engine runs, and the message says what is wrong."""
     cli_env.engine("codex", d.codex("hi"))
-    assert cli_env.type("start", *words).code == 2
+    refused = cli_env.type("start", *words)
+    assert (refused.code, said in refused.err) == (2, True), refused.err
     assert cli_env.calls() == []
 
 
