@@ -267,9 +267,8 @@ def load(engine: str) -> History:
     (<Verdict.COMPATIBLE: 'compatible'>, 'resumable')
     """
     if engine not in engines():
-        raise NotFoundError(
-            f"turngate has no history of {engine}", did_you_mean(engine, engines(), f"it has {', '.join(engines())}")
-        )
+        hint = did_you_mean(engine.partition("@")[0], engines(), f"it has {', '.join(engines())}")
+        raise NotFoundError(f"turngate has no history of {engine}", hint)
     return _load(engine)
 
 

@@ -267,11 +267,14 @@ def test_a_file_of_a_newer_turngate_is_refused(tmp_path: Path) -> None:
         history.read(path)
 
 
-def test_an_engine_without_a_history_is_named_with_those_that_have_one() -> None:
-    """A near name is offered."""
+@each(
+    "name, hint", [("codx", "did you mean codex?"), ("codex@0.169.0", "did you mean codex?"), ("x", "it has claude,")]
+)
+def test_an_engine_without_a_history_is_named_with_those_that_have_one(name: str, hint: str) -> None:
+    """A near name is offered, also for a release."""
     with pytest.raises(NotFoundError) as caught:
-        history.load("codx")
-    assert "codex" in caught.value.hint
+        history.load(name)
+    assert caught.value.hint.startswith(hint)
 
 
 @each("engine", history.engines())
