@@ -80,7 +80,7 @@ def install_engines(names: tuple[str, ...]) -> int:
 
     Without names, additional engines are left out. No install script runs. An interrupted installation leaves nothing.
     """
-    from turngate import engine_names
+    from turngate import NotFoundError, engine_names, load_contract
     from turngate.process.sessions import adopting_orphans
     from turngate_probes.harness.interrupt import interruptible
     from turngate_probes.releases.pins import pinned_version
@@ -92,7 +92,8 @@ def install_engines(names: tuple[str, ...]) -> int:
         for target in map(parse_target, names or pinned):
             version = target.version or pinned_version(target.engine)
             if default_registry(target.engine) is None or version is None:
-                raise click.UsageError(f"turngate has no release of {target.engine} to install")
+                note = load_contract(target.engine).lifecycle.note
+                raise NotFoundError(f"turngate has no release of {target.engine} to install", note)
             with ReleaseSource().held(Target(target.engine, version), say, stop) as release:
                 click.echo(f"{release.name} {release.executable}")
     return 0

@@ -54,9 +54,9 @@ def test_additional_engines_are_marked_and_installed_only_by_name(
 
 
 def test_an_engine_without_releases_can_not_be_installed(capsys: pytest.CaptureFixture[str]) -> None:
-    """Installing an engine that no registry has is a usage error."""
+    """Installing an engine that no registry has is an error, with the reason that its contract gives."""
     assert cli.run(["engines", "install", "iflow"]) == 2
-    assert "turngate has no release of iflow to install" in capsys.readouterr().err
+    assert "turngate has no release of iflow to install\nThe vendor ended the service" in capsys.readouterr().err
 
 
 def test_installing_without_npm_is_told(
