@@ -210,7 +210,9 @@ def _message(words: tuple[str, ...], from_file: str | None) -> str:
     if not message:
         raise click.UsageError("MESSAGE is missing: give it after HANDLE, or use --message-file before HANDLE")
     if len(message) > 1 and not after_dashes:
-        raise click.UsageError("MESSAGE must be one argument: quote it, or put `--` before it")
+        raise click.UsageError(
+            "MESSAGE must be one argument: quote it or put `--` before it, with OPTIONS before HANDLE"
+        )
     return " ".join(message)
 
 

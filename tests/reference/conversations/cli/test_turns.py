@@ -273,13 +273,22 @@ def test_everything_after_two_dashes_is_the_message(cli_env: CliEnv, words: tupl
     assert cli_env.calls()[1]["stdin"] == message
 
 
-@each("words", [(), ("--",), ("paint", "it"), ("paint", "--", "it")])
+@each(
+    "words, said",
+    [
+        ((), "MESSAGE is missing"),
+        (("--",), "MESSAGE is missing"),
+        (("paint", "it"), "MESSAGE must be one argument"),
+        (("paint", "--", "it"), "MESSAGE must be one argument"),
+        (("--timeout", "5", "x"), "with OPTIONS before HANDLE"),
+    ],
+)
 def test_a_message_that_is_missing_or_not_quoted_is_refused(
-    cli_env: CliEnv, begun: str, words: tuple[str, ...]
+    cli_env: CliEnv, begun: str, words: tuple[str, ...], said: str
 ) -> None:
     """Without a message, or with two words that don't follow `--`, no engine runs."""
-    said = cli_env.type("resume", begun, *words)
-    assert (said.code, "MESSAGE" in said.err.splitlines()[-1], len(cli_env.calls())) == (2, True, 1)
+    refused = cli_env.type("resume", begun, *words)
+    assert (refused.code, said in refused.err, len(cli_env.calls())) == (2, True, 1), refused.err
 
 
 def test_a_message_that_is_no_text_is_refused(cli_env: CliEnv) -> None:
