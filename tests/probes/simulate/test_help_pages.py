@@ -60,8 +60,8 @@ def test_options_with_their_effect_or_without_any_are_played(engine: str, releas
     [
         ("codex", "0.147.0", ("-c", "a=b", "mcp-server"), "mcp-server"),
         ("codex", "0.99.0", ("mcp-server",), "mcp-server"),  # nobody asked: the next release that was has it
-        ("codex", "0.160.1", ("mcp-server",), "mcp-server"),
-        ("codex", "0.161.0", ("mcp-server",), None),
+        ("codex", "0.155.0", ("mcp-server",), "mcp-server"),  # it may have it: the one before has it, the next has not
+        ("codex", "0.160.1", ("mcp-server",), None),
         ("codex", "0.169.0", ("execpolicy", "check", "ls"), "execpolicy"),
         ("codex", "0.169.0", (*CODEX, "hello"), None),
         ("codex", "0.169.0", ("app-server",), None),
