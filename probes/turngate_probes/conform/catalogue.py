@@ -81,7 +81,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
         reply (`second_turn`), or two (`third_turn`).
     prompt, reply: What the user says; `{name}` is replaced by the name of the conversation.
     workspace: The name of the directory that COMMAND gets.
-    conversations: How many run at once, in the same directory.
+    conversations: How many run at once, in one home; in one directory, unless they would affect each other there.
     turns: How many turns the conversation has.
     deadline: Seconds that COMMAND gets for a turn.
     grace: Seconds that COMMAND gets in addition to the deadlines of its turns.
@@ -162,6 +162,14 @@ def in_process(scenario: Scenario, contract: EngineContract) -> bool:
         or (contract.sticky.transport in _WITHOUT_ID and (play.session_id or play.session == "fresh"))
         for play in scenario.plays
     )
+
+
+def needs_own_directories(contract: EngineContract) -> bool:
+    """Return whether conversations of an engine affect each other in one directory, so that each needs its own.
+
+    To lose one of two messages that go to one session at once is something else.
+    """
+    return any(one.clause == "session.at-once" and one.symptom != "message-lost" for one in contract.deviations)
 
 
 def _rows(name: str) -> object:

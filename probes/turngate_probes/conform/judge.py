@@ -49,7 +49,6 @@ class Evidence(Struct, frozen=True):
     """
 
     scenario: Scenario
-    workspace: str
     ran: tuple[Ran, ...]
     calls: tuple[EngineCall, ...]
     interactive: bool = True
@@ -151,8 +150,10 @@ def _arguments(evidence: Evidence) -> Iterator[Breach]:
 
 def _directory(evidence: Evidence) -> Iterator[Breach]:
     for call in _turns(evidence):
+        owner = _owner(evidence, call)
+        fitting = [talk.workspace for talk in ([owner] if owner else [ran.conversation for ran in evidence.ran])]
         for directory in call.directories:
-            if directory != evidence.workspace:
+            if directory not in fitting:
                 yield _breach("same-directory", f"it ran in {directory} instead of TURNGATE_WORKSPACE", call)
 
 

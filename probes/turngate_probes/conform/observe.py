@@ -58,7 +58,7 @@ def observed(
         outcome = run(request, stop=stop, on_output=_passed_on)
     rows, exit_code = [], outcome.exit_code or 0
     for contract, plan in zip(contracts, plans, strict=True):
-        evidence = Evidence(_ANY, "", (), calls(Path(plan.folder)), interactive=interactive)
+        evidence = Evidence(_ANY, (), calls(Path(plan.folder)), interactive=interactive)
         broken = in_calls(evidence)
         left = {left.pid for left in outcome.leftovers}
         for call in evidence.calls:

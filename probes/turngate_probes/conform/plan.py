@@ -10,11 +10,12 @@ BIN, HOME = "bin", "home"
 
 
 class Conversation(Struct, frozen=True):
-    """One conversation: its name, what the user says in each turn, and the word that only the right answer contains."""
+    """One conversation: its name, what the user says in each turn, the word only in the right answer, its directory."""
 
     name: str
     prompts: tuple[str, ...]
     answer: str
+    workspace: str = ""
 
 
 class ConformPlan(Struct, frozen=True):

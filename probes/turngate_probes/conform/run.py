@@ -20,7 +20,7 @@ from turngate.process.sessions import Leftover
 from turngate.sanitize import bounded
 from turngate_probes.conform import executable
 from turngate_probes.conform.calls import EngineCall, calls, last_noted
-from turngate_probes.conform.catalogue import Scenario
+from turngate_probes.conform.catalogue import Scenario, needs_own_directories
 from turngate_probes.conform.judge import Evidence, Ran
 from turngate_probes.conform.plan import HOME, ConformPlan, Conversation
 from turngate_probes.conform.real import staged
@@ -51,17 +51,18 @@ def play(
     `real` is the CLI to run instead of the simulated engine; `git`: the workspace is an empty repository.
     """
     folder = folder.resolve()
-    workspace, home = folder / scenario.workspace, folder / HOME
-    workspace.mkdir(parents=True)
-    home.mkdir()
-    if git:
-        _make_repository(workspace / ".git")
-    talks = tuple(_conversation(scenario) for _ in range(scenario.conversations))
+    (folder / HOME).mkdir(parents=True)
+    workspaces = _workspaces(scenario, contract, folder)
+    for workspace in set(workspaces):
+        workspace.mkdir()
+        if git:
+            _make_repository(workspace / ".git")
+    talks = tuple(_conversation(scenario, workspace) for workspace in workspaces)
     plan = ConformPlan(str(folder), contract.engine, contract.version or "", talks, scenario.plays, scenario.turns)
     variables = [name for name in contract.environment.passed if name.endswith(_API_KEY)]
     key = dict.fromkeys(variables[:1], f"sk-turngate-{secrets.token_hex(16)}")
     with staged(plan, contract, real) if real else nullcontext(plan) as complete:
-        return _played(scenario, complete, command, workspace, stop, environ, key)
+        return _played(scenario, complete, command, stop, environ, key)
 
 
 def variable_of(engine: str) -> str:
@@ -73,7 +74,6 @@ def _played(
     scenario: Scenario,
     plan: ConformPlan,
     command: tuple[str, ...],
-    workspace: Path,
     stop: Stop,
     environ: Mapping[str, str],
     key: Mapping[str, str],
@@ -87,7 +87,6 @@ def _played(
         "PATH": f"{path.parent}{os.pathsep}{environ.get('PATH', os.defpath)}",
         "TURNGATE_ENGINE": plan.engine,
         variable_of(plan.engine): str(path),
-        "TURNGATE_WORKSPACE": str(workspace),
         "TURNGATE_DEADLINE_SEC": f"{scenario.deadline:g}",
     }
     if scenario.cancel_after:
@@ -118,22 +117,21 @@ def _played(
     with ThreadPoolExecutor(len(talks)) as pool:
         ran = tuple(pool.map(converse, talks))
     texts = [prompt for talk in talks for prompt in talk.prompts]
+    workspaces = dict.fromkeys(Path(talk.workspace) for talk in talks)
     return Evidence(
         scenario,
-        str(workspace),
         ran,
         calls(folder),
         keys=tuple(key.values()),
         exposed=(
-            *_files_with(key.values(), workspace, public=True),
-            *_files_with(key.values(), folder / HOME, public=True),
+            *(file for place in (*workspaces, folder / HOME) for file in _files_with(key.values(), place, public=True)),
             *(
                 file
                 for new in _new_in_temp(began, folder)
                 for file in _files_with(key.values(), new, public=True, since=began)
             ),
         ),
-        left=_files_with(texts, workspace),
+        left=tuple(file for each in workspaces for file in _files_with(texts, each)),
     )
 
 
@@ -200,18 +198,26 @@ def _named(left: Leftover, path: Path, made: Iterable[EngineCall]) -> str:
     return bounded(shlex.join(left.argv), LONGEST) or f"process {left.pid}"
 
 
-def _conversation(scenario: Scenario) -> Conversation:
+def _workspaces(scenario: Scenario, contract: EngineContract, folder: Path) -> list[Path]:
+    """Return the directory of each conversation."""
+    first = folder / scenario.workspace
+    if needs_own_directories(contract):
+        return [first, *(folder / f"{scenario.workspace}-{number}" for number in range(2, scenario.conversations + 1))]
+    return [first] * scenario.conversations
+
+
+def _conversation(scenario: Scenario, workspace: Path) -> Conversation:
     name = secrets.token_hex(4)
     slots = {"name": name, "padding": "x" * LONG_PROMPT}
     replies = (scenario.reply, "Yes, I am sure. ({name})")[: scenario.turns - 1]
     slot = re.compile(r"\{(name|padding)\}")
     prompts = [slot.sub(lambda match: slots[match[1]], text) for text in (scenario.prompt, *replies)]
-    return Conversation(name, tuple(prompts), f"amber ä 漢 🎨 {secrets.token_hex(4)}")
+    return Conversation(name, tuple(prompts), f"amber ä 漢 🎨 {secrets.token_hex(4)}", str(workspace))
 
 
 def _variables(talk: Conversation, folder: Path) -> dict[str, str]:
-    """Return what the user says, as variables and as files, which also hold what is too long for a variable."""
-    variables = {}
+    """Return the directory, and what the user says, as variables and as files, which hold also what is too long."""
+    variables = {"TURNGATE_WORKSPACE": talk.workspace}
     for name, text in zip(("TURNGATE_PROMPT", "TURNGATE_REPLY", "TURNGATE_REPLY_2"), talk.prompts, strict=False):
         file = folder / f"{talk.name}-{name.lower()}.txt"
         file.write_text(text, "utf-8")

@@ -151,7 +151,7 @@ def test_only_a_slow_machine_is_given_more_time(tmp_path: Path) -> None:
         begun = Started(1, (), "", (), "pipe", 0.0, kind="process")
         message = json.dumps({"text": said.decode()}).encode()
         call = EngineCall(1, begun, None, message, stdin_closed=False, stdout=b"", stderr="", signals=(), handle=None)
-        evidence = Evidence(hang, "", (replace(RAN, seconds=hang.deadline),), (call,))
+        evidence = Evidence(hang, (replace(RAN, seconds=hang.deadline),), (call,))
         assert played(tmp_path, evidence, hang.id) == [hang.id] * times
 
 
@@ -160,7 +160,7 @@ def test_a_slow_command_that_may_have_canceled_is_given_more_time(tmp_path: Path
     canceled = scenarios()["canceled"]
     for seconds, ended, times in ((13.0, 4.0, 2), (13.0, 10.0, 1), (4.0, 3.0, 1)):
         call = EngineCall(1, BEGUN, None, b"second", stdin_closed=True, stdout=b"", stderr="", signals=(), handle=None)
-        evidence = Evidence(canceled, "", (replace(RAN, seconds=seconds, ended=ended),), (call,))
+        evidence = Evidence(canceled, (replace(RAN, seconds=seconds, ended=ended),), (call,))
         assert played(tmp_path, evidence, canceled.id) == [canceled.id] * times
 
 
@@ -169,7 +169,7 @@ def test_a_flood_that_is_still_read_is_given_more_time(tmp_path: Path) -> None:
     flood = scenarios()["stderr-flood"]
     call = EngineCall(1, BEGUN, None, b"first", stdin_closed=True, stdout=b"", stderr="", signals=(), handle=None)
     for flooded, seconds, times in ((2_000_000, 61.0, 2), (212_992, 61.0, 1), (2_000_000, 3.0, 1)):
-        evidence = Evidence(flood, "", (replace(RAN, seconds=seconds),), (replace(call, flooded=flooded),))
+        evidence = Evidence(flood, (replace(RAN, seconds=seconds),), (replace(call, flooded=flooded),))
         assert played(tmp_path, evidence, flood.id) == [flood.id] * times
         assert (unanswered(evidence, CODEX) is None) is (times == 1)
 
@@ -189,5 +189,5 @@ def test_a_command_that_was_ended_early_is_given_more_time(tmp_path: Path) -> No
     hang = scenarios()["hang-before-answer"]
     enough = hang.deadline + hang.grace
     for code, idle, times in ((None, enough - 1, 2), (None, enough + 1, 1), (0, 0.0, 1)):
-        evidence = Evidence(hang, "", (replace(RAN, exit_code=code, idle=idle),), ())
+        evidence = Evidence(hang, (replace(RAN, exit_code=code, idle=idle),), ())
         assert played(tmp_path, evidence, hang.id) == [hang.id] * times

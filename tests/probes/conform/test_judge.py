@@ -13,10 +13,10 @@ from turngate_probes.conform.judge import Breach, Evidence, Ran, breaches, in_ca
 from turngate_probes.conform.plan import Conversation
 from turngate_probes.simulate.misbehaviour import SAYS, UNREAD
 
-A = Conversation("a", ("prompt of a", "reply of a"), "amber")
-B = Conversation("b", ("prompt of b", "reply of b"), "beryl")
+A = Conversation("a", ("prompt of a", "reply of a"), "amber", "/work")
+B = Conversation("b", ("prompt of b", "reply of b"), "beryl", "/work")
 # with a third turn
-LONG = Conversation("a", (*A.prompts, "another reply of a"), A.answer)
+LONG = Conversation("a", (*A.prompts, "another reply of a"), A.answer, A.workspace)
 TWO_TURNS = scenarios()["two-turns"]
 
 
@@ -44,7 +44,7 @@ def ran(talk: Conversation = A, code: int | None = 0, stdout: str | None = None,
 
 def rules(*calls: EngineCall, scenario: Scenario = TWO_TURNS, did: tuple[Ran, ...] = (ran(),)) -> list[str]:
     """Return the rules that these calls break."""
-    return [row.rule.removeprefix("orchestrator.") for row in breaches(Evidence(scenario, "/work", did, calls))]
+    return [row.rule.removeprefix("orchestrator.") for row in breaches(Evidence(scenario, did, calls))]
 
 
 GOOD = (call(1, A.prompts[0]), call(2, A.prompts[1], resumed="s1"))
@@ -132,7 +132,7 @@ def test_a_broken_pipe_hides_no_message(code: int, stderr: str, is_broken: bool)
 )
 def test_a_failed_command_is_told_with_how_far_the_engine_came(calls: tuple[EngineCall, ...], course: str) -> None:
     """It says where to look."""
-    (breach, *_) = breaches(Evidence(TWO_TURNS, "/work", (ran(code=1, stdout=""),), calls))
+    (breach, *_) = breaches(Evidence(TWO_TURNS, (ran(code=1, stdout=""),), calls))
     assert breach.detail == f"it exited with 1; {course}"
 
 
@@ -190,7 +190,6 @@ def test_keys_the_environment_and_what_is_left() -> None:
     """A key that others see is breaking; what may be deliberate is a remark."""
     evidence = Evidence(
         TWO_TURNS,
-        "/work",
         (ran(),),
         (replace(GOOD[0], started=replace(GOOD[0].started, argv=("exec", "key=sk-1"), env=("PATH",))), GOOD[1]),
     )
@@ -200,9 +199,9 @@ def test_keys_the_environment_and_what_is_left() -> None:
         "orchestrator.passes-the-environment": "it got no HOME",
         "orchestrator.leaves-no-files": "what the user said is still in /work/prompt.md",
     }
-    printed = Evidence(TWO_TURNS, "/work", (replace(ran(), stderr="key sk-1"),), GOOD, keys=("sk-1",))
+    printed = Evidence(TWO_TURNS, (replace(ran(), stderr="key sk-1"),), GOOD, keys=("sk-1",))
     assert breaches(printed) == [Breach("orchestrator.keeps-keys-private", "it printed the user's key")]
-    exposed = Evidence(TWO_TURNS, "/work", (ran(),), GOOD, exposed=("/work/.env",))
+    exposed = Evidence(TWO_TURNS, (ran(),), GOOD, exposed=("/work/.env",))
     assert breaches(exposed) == [Breach("orchestrator.keeps-keys-private", "every user can read the key in /work/.env")]
 
 
@@ -247,7 +246,7 @@ def test_a_call_says_more_than_the_result() -> None:
     """Both break one rule; the detail is that of the call."""
     renamed = call(2, LONG.prompts[1], resumed="s1", handle="s2")
     calls = (GOOD[0], renamed, call(3, LONG.prompts[2], resumed="s1", handle="s2"))
-    evidence = Evidence(scenarios()["renamed-session"], "/work", (ran(LONG, stdout="?"),), calls)
+    evidence = Evidence(scenarios()["renamed-session"], (ran(LONG, stdout="?"),), calls)
     detail = "it resumed 's1', but the last turn printed 's2'"
     assert breaches(evidence) == [Breach("orchestrator.resumes-the-id", detail, 3)]
 
@@ -264,12 +263,22 @@ def test_conversations_keep_to_themselves() -> None:
     assert rules(*first, did=(ran(A, stdout="beryl"), ran(B)))[0] == "separate-conversations"
 
 
+def test_each_conversation_has_its_directory() -> None:
+    """That of the other is none, unless one call serves both."""
+    there = replace(B, workspace="/work-2")
+    for cwd, broken in (("/work-2", []), ("/work", ["same-directory"])):
+        calls = call(1, A.prompts[0]), call(2, B.prompts[0], handle="s2", cwd=cwd)
+        assert rules(*calls, did=(ran(A), ran(there))) == broken
+    both = call(1, f"{A.prompts[0]}, {B.prompts[0]}", cwd="/work-2")
+    assert rules(both, did=(ran(A), ran(there))) == []
+
+
 def test_only_some_rules_hold_for_every_command() -> None:
     """Approval counts only with a user in the loop."""
     wide = call(1, "anything", auto_approving=("--yolo",), stdin_closed=False)
-    evidence = Evidence(TWO_TURNS, "", (), (wide,), interactive=False)
+    evidence = Evidence(TWO_TURNS, (), (wide,), interactive=False)
     assert [row.rule for row in in_calls(evidence)] == ["orchestrator.stdin"]
-    evidence = Evidence(TWO_TURNS, "", (), (wide,))
+    evidence = Evidence(TWO_TURNS, (), (wide,))
     assert in_calls(evidence)[0] == Breach(
         "orchestrator.no-auto-approval", "these let it act without asking: --yolo", 1
     )

@@ -44,7 +44,7 @@ def test_the_driver_gets_what_it_needs_and_no_secret(tmp_path: Path) -> None:
     assert env["PATH"].split(":") == [str(tmp_path / "bin"), "/usr/bin"]
     assert (env["HOME"], env["LANG"]) == (str(tmp_path / "home"), "C.UTF-8")
     assert (env["TURNGATE_ENGINE"], env["TURNGATE_ENGINE_CODEX"]) == ("codex", str(tmp_path / "bin" / "codex"))
-    assert (env["TURNGATE_WORKSPACE"], cwd) == (seen.workspace, str(Path.cwd()))
+    assert (env["TURNGATE_WORKSPACE"], cwd) == (seen.ran[0].conversation.workspace, str(Path.cwd()))
     assert seen.ran[0].conversation.prompts == (env["TURNGATE_PROMPT"], env["TURNGATE_REPLY"])
     assert Path(env["TURNGATE_PROMPT_FILE"]).read_text() == env["TURNGATE_PROMPT"]
     assert (seen.calls, "TURNGATE_REPLY_2" in env) == ((), False)
@@ -66,7 +66,7 @@ def test_what_the_driver_leaves_is_found(tmp_path: Path, monkeypatch: pytest.Mon
     writes += f"\nfor name in ('old', 'new'): Path({str(temp)!r}, name).write_text(key if name == 'new' else 'before')"
     seen = ran(tmp_path / "run", "two-turns", writes, {"PATH": "/bin"})
     assert seen.exposed == (str(tmp_path / "run/home/open"), str(temp / "new"))
-    assert seen.left == (f"{seen.workspace}/said",)
+    assert seen.left == (f"{seen.ran[0].conversation.workspace}/said",)
 
 
 def test_a_long_prompt_is_only_in_a_file(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_relative_folder_is_the_same_directory(tmp_path: Path, monkeypatch: py
     """The engine reports an absolute one."""
     monkeypatch.chdir(tmp_path)
     seen = ran(Path("kept"), "two-turns", SHOWS, {"PATH": "/bin"})
-    assert seen.workspace == str(tmp_path.resolve() / "kept" / "workspace")
+    assert seen.ran[0].conversation.workspace == str(tmp_path.resolve() / "kept" / "workspace")
 
 
 def test_two_conversations_differ(tmp_path: Path) -> None:
@@ -88,7 +88,19 @@ def test_two_conversations_differ(tmp_path: Path) -> None:
     seen = ran(tmp_path, "two-conversations", SHOWS, {"PATH": "/bin"})
     (one, _), (other, _) = (json.loads(did.stdout) for did in seen.ran)
     assert one["TURNGATE_PROMPT"] != other["TURNGATE_PROMPT"]
-    assert one["HOME"] == other["HOME"]
+    assert [one[name] == other[name] for name in ("HOME", "TURNGATE_WORKSPACE")] == [True, True]
+
+
+def test_conversations_that_would_affect_each_other_have_their_own_directories(tmp_path: Path) -> None:
+    """The contract says so; `message-lost` is about one session. What is left in either directory is found."""
+    writes = "import os; open(os.environ['TURNGATE_WORKSPACE'] + '/said', 'w').write(os.environ['TURNGATE_REPLY'])"
+    for version, apart in (("0.51.0", False), ("0.61.0", True)):
+        contract, command = load_contract("gemini", version), (sys.executable, "-c", writes)
+        assert any(one.clause == "session.at-once" for one in contract.deviations)
+        seen = play(scenarios()["two-conversations"], contract, command, tmp_path / version, Stop(), {"PATH": "/bin"})
+        directories = [did.conversation.workspace for did in seen.ran]
+        assert len(set(directories)) == 1 + apart
+        assert set(seen.left) == {f"{directory}/said" for directory in directories}
 
 
 def test_what_is_left_running_is_ended_and_listed(tmp_path: Path) -> None:

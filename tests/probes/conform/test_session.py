@@ -144,7 +144,7 @@ def test_a_baseline_excuses_a_breach(tmp_path: Path) -> None:
 def test_one_job_keeps_the_order(tmp_path: Path) -> None:
     """Results come at once; several jobs begin with what takes longest."""
     for jobs, first in ((1, "crash"), (2, "slow-answer")):
-        started = played(tmp_path / str(jobs), Evidence(TALKS, "", (RAN,), ()), "crash", "slow-answer", jobs=jobs)
+        started = played(tmp_path / str(jobs), Evidence(TALKS, (RAN,), ()), "crash", "slow-answer", jobs=jobs)
         assert (started[0], len(started)) == (first, 2)
 
 
