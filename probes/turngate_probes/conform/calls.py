@@ -2,7 +2,8 @@
 
 Every call has a folder: `call.json`, written at its start; `stdin`, `signals` and `flooded` (the sizes of a flood's
 parts), which grow; `closed`, which appears when standard input ends; `stdout`, `stderr` (its begin and its end) and
-`end.json`, written at its end. A killed call has no `end.json`.
+`end.json`, written at its end. A killed call has no `end.json`. The `stdout` of a process for several turns grows, too,
+because clients kill it.
 """
 
 import os
@@ -168,7 +169,14 @@ class CallRecord:
         if not chunk:
             (self.folder / "closed").touch()
             return
-        with (self.folder / "stdin").open("ab") as file:
+        self._grow("stdin", chunk)
+
+    def printed(self, chunk: bytes) -> None:
+        """Note a part of standard output."""
+        self._grow("stdout", chunk)
+
+    def _grow(self, name: str, chunk: bytes) -> None:
+        with (self.folder / name).open("ab") as file:
             if file.tell() < MAX_KEPT:
                 file.write(chunk)
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from typing import IO, BinaryIO
 
 import msgspec
@@ -39,12 +40,10 @@ def run(plan: ConformPlan, contract: EngineContract, record: CallRecord, started
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, pass_on)
     kept = {name: bytearray() for name in ("stdout", "stderr")}
+    note = record.printed if started.kind == "process" else None
     outputs = [
-        threading.Thread(target=_copy, args=(source, to, kept[name]))
-        for name, source, to in (
-            ("stdout", process.stdout, sys.stdout.buffer),
-            ("stderr", process.stderr, sys.stderr.buffer),
-        )
+        threading.Thread(target=_copy, args=(process.stdout, sys.stdout.buffer, kept["stdout"], note)),
+        threading.Thread(target=_copy, args=(process.stderr, sys.stderr.buffer, kept["stderr"])),
     ]
     threading.Thread(target=_feed, args=(RecordedStdin(record), process.stdin), daemon=True).start()
     for thread in outputs:
@@ -80,10 +79,12 @@ def as_lines(printed: bytes) -> bytes:
         return printed
 
 
-def _copy(source: "IO[bytes]", to: BinaryIO, kept: bytearray) -> None:
+def _copy(source: "IO[bytes]", to: BinaryIO, kept: bytearray, note: Callable[[bytes], None] | None = None) -> None:
     """Copy a stream as its bytes arrive."""
     while chunk := os.read(source.fileno(), CHUNK):
         kept += chunk
+        if note:
+            note(chunk)
         to.write(chunk)
         to.flush()
 

@@ -232,6 +232,8 @@ class _Call(SimulatedProcess):
     def write(self, stream: Stream, data: bytes) -> None:
         """Write to a stream of the process, and record what is printed."""
         self.printed[stream] += data
+        if self.kind == "process" and stream == "stdout":
+            self.record.printed(data)
         super().write(stream, data)
         if stream == "stderr" and self.faults.stderr_bytes:
             self.record.flooded(len(data))

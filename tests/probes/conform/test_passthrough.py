@@ -110,3 +110,14 @@ def test_killing_the_executable_kills_the_cli(tmp_path: Path) -> None:
         process.kill()
         cli.wait(60)
     assert calls(tmp_path)[0].ended is None
+
+
+def test_what_a_killed_process_printed_is_known(tmp_path: Path) -> None:
+    """Clients kill a process for several turns, and its sessions are in what it printed."""
+    path, pipe = behind(tmp_path, WAITS), subprocess.PIPE
+    with subprocess.Popen([path, "app-server"], stdin=pipe, stdout=pipe, env={"PATH": os.defpath}) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.kill()
+    (call,) = calls(tmp_path)
+    assert (call.started.kind, call.ended, call.stdout) == ("process", None, b"ready\n")

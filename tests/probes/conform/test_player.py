@@ -167,3 +167,19 @@ def _is_engine(process: psutil.Process, engine: Engine) -> bool:
         return str(engine.root) in " ".join(process.cmdline())
     except psutil.Error:
         return False
+
+
+def test_the_session_of_a_killed_process_is_known(tmp_path: Path) -> None:
+    """Clients kill a process for several turns; a later call may resume what it printed."""
+    engine = Engine(tmp_path)
+    with engine.start("app-server") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b'{"id": 1, "method": "thread/start", "params": {}}\n')
+        process.stdin.flush()
+        printed = process.stdout.readline()
+        process.kill()
+    (call,) = engine.calls()
+    assert call.ended is None
+    assert call.stdout.startswith(printed)
+    assert b"thread" in printed
