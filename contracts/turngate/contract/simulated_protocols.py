@@ -87,10 +87,10 @@ class StreamJsonSimulation(Struct, frozen=True):
 
 
 class AppServerSimulation(Struct, frozen=True):
-    """Fields of an app server's messages, beyond those that every release sends.
+    """Fields of an app server's messages, and its notifications, beyond those that every release sends.
 
-    Slots are {turn}, {home}, {model}, {millis}, and for a turn {started_at} and {completed_at} in seconds since the
-    epoch and {duration_ms}, which are null while they aren't known.
+    Slots are {thread}, {turn}, {home}, {model}, {millis}, and for a turn {started_at} and {completed_at} in seconds
+    since the epoch and {duration_ms}, which are null while they aren't known.
 
     initialized: Of the response to `initialize`.
     notified: Of every notification, beside its method.
@@ -104,6 +104,8 @@ class AppServerSimulation(Struct, frozen=True):
     items: Kind of item -> its fields.
     completed: Of the notification that an item is complete.
     text: Of a text of the user.
+    told: Notifications after the response to `initialize`, before `turn/started`, and before `turn/completed` of a turn
+        that ended with a message.
     """
 
     initialized: Record = field(default_factory=dict)
@@ -118,6 +120,7 @@ class AppServerSimulation(Struct, frozen=True):
     items: Mapping[str, Record] = field(default_factory=dict)
     completed: Record = field(default_factory=dict)
     text: Record = field(default_factory=dict)
+    told: Annotated[Mapping[str, Records], keys("initialized", "started", "answered")] = field(default_factory=dict)
 
 
 class ServiceRequest(Struct, frozen=True):
@@ -237,6 +240,7 @@ class AcpSimulation(Struct, frozen=True):
 
     initialized: The fields of the response to `initialize`, beyond the protocol's version and the agent's name.
     modes: The modes of a session, with their descriptions. Absent: those of the contract.
+    opened: Updates after the response that a session is new.
     prompted: The fields of the response to a prompt, beyond the reason for its end.
     called: Updates when the model calls a tool.
     unasked: Updates before a call that needs no permission.
@@ -262,6 +266,7 @@ class AcpSimulation(Struct, frozen=True):
         default_factory=lambda: {"agentCapabilities": {"loadSession": False}, "authMethods": []}
     )
     modes: Records = ()
+    opened: Records = ()
     prompted: Record = field(default_factory=dict)
     called: Records = ({"sessionUpdate": "tool_call", **_ASKED},)
     unasked: Records = ()

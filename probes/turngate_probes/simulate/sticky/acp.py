@@ -188,6 +188,8 @@ class SimulatedAcp(Rpc):
         if (asked := received(kind, params)) is None:
             raise RpcError(BAD_PARAMS, f"Invalid params for {method}")
         self.reply(message, answer(asked))
+        if method == "session/new":
+            self._update_all(self.records.opened, {})
         if method == "session/prompt":
             self._say(self._late)
             self.turn_told()

@@ -48,6 +48,7 @@ class SimulatedAppServer(Rpc):
                 agent = f"{client}/{self.contract.version} (simulated)"
                 about = {"userAgent": agent, "platformFamily": "unix", "platformOs": "linux"}
                 self.reply(message, {**self._more(self._records.initialized), **about})
+                self._tell_more("initialized")
             case "thread/start":
                 self._open_thread(self.open(params.get("cwd")), params, message, {})
                 self.tell("thread/started", {"thread": self._thread()})
@@ -128,6 +129,7 @@ class SimulatedAppServer(Rpc):
         self._turn, self._began = str(fill("{uuid}", {})), 0.0
         self.reply(message, {"turn": self._turn_as("inProgress")})
         self._began = self.world.clock()
+        self._tell_more("started")
         self._tell("turn/started", turn=self._turn_as("inProgress"))
         self._show(self._item("userMessage", id=fill("{uuid}", {}), content=self._content(params)))
         end = self.turn(text_of(params.get("input")))
@@ -141,6 +143,7 @@ class SimulatedAppServer(Rpc):
             if end:
                 item = self._item("agentMessage", id=f"msg_{fill('{hex:24}', {})}", text=end)
                 self._show(item, {"text": ""}, end)
+            self._tell_more("answered")
             items = [item] if end else []
             answered = {**self._more(self._records.answered), "items": items}
             self._tell("turn/completed", turn={**self._turn_as("completed"), **answered})
@@ -203,6 +206,7 @@ class SimulatedAppServer(Rpc):
         """Fill the fields that the simulation adds to a message; `ended` says whether the turn has."""
         now, began = self.world.clock(), self._began
         slots = {
+            "thread": self._session.handle if self._session else "",
             "turn": self._turn,
             "home": self.world.env.get("HOME", ""),
             "model": self.model,
@@ -211,6 +215,10 @@ class SimulatedAppServer(Rpc):
             "duration_ms": int((now - began) * 1000) if ended else None,
         }
         return dict(fill_all(fields, slots))
+
+    def _tell_more(self, when: str) -> None:
+        for notification in self._records.told.get(when, ()):
+            self.tell(**self._more(notification))
 
     def _tell(self, method: str, **params: Any) -> None:
         self.tell(method, self._named(params))

@@ -170,7 +170,7 @@ class RawClient:
     def _acp(self) -> Iterator[Message]:
         yield {"id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
         yield {"id": 1, "method": "session/new", "params": {"cwd": str(self.work), "mcpServers": []}}
-        session = self.said[-1]["result"]
+        session = next(one["result"] for one in reversed(self.said) if one.get("id") == 1 and "result" in one)
         chosen = {option["id"]: option["currentValue"] for option in session.get("configOptions", ())}
         in_force = session["modes"]["currentModeId"] if "modes" in session else chosen.get("mode")
         params = {"sessionId": session["sessionId"]}

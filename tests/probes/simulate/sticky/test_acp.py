@@ -22,6 +22,16 @@ def test_a_text_comes_in_pieces_before_the_end_of_its_turn(tmp_path: Path) -> No
     assert client.said[-1]["result"]["stopReason"] == "end_turn"
 
 
+def test_a_new_session_is_told_its_commands(tmp_path: Path) -> None:
+    """As by Gemini, right after the response that names the session."""
+    client = RawClient(at_known_release("gemini"), tmp_path, prompts=("first",))
+    assert client.run() == 0
+    opened = next(index for index, one in enumerate(client.said) if "sessionId" in one.get("result", {}))
+    told = client.said[opened + 1]["params"]
+    assert told["sessionId"] == client.said[opened]["result"]["sessionId"]
+    assert told["update"]["sessionUpdate"] == "available_commands_update"
+
+
 @pytest.mark.parametrize("allow, status", [(True, "completed"), (False, "failed")])
 def test_a_tool_call_is_told_until_it_is_done(allow: bool, status: str, tmp_path: Path) -> None:  # noqa: FBT001 - a case
     """The client gets the tool call, a permission request with three options, and the result."""

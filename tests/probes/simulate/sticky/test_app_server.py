@@ -48,8 +48,14 @@ def test_a_turn_is_told_by_its_items(tmp_path: Path) -> None:
         "item/started",
         "item/agentMessage/delta",
         "item/completed",
+        "thread/tokenUsage/updated",
+        "account/rateLimits/updated",
+        "thread/status/changed",
         "turn/completed",
     ]
+    told = [one["params"] for one in client.said if one.get("method") == "thread/status/changed"]
+    (handle,) = [one["result"]["thread"]["id"] for one in client.said if "thread" in one.get("result", {})]
+    assert [(one["threadId"], one["status"]["type"]) for one in told] == [(handle, "active"), (handle, "idle")]
 
 
 def test_a_thread_is_resumed_in_another_process(tmp_path: Path) -> None:
