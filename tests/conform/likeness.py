@@ -46,7 +46,8 @@ HEAD = """# Simulated and real engines
 Does your orchestrator meet the same on a [simulated engine](simulated-engines.md) as on the real one? turngate's tests
 play the scenarios below without a fault on both, with right and wrong orchestrators. They compare each call: its exit
 code, its session id, the kinds of its records, what the model was asked, whether the session is stored, and whether it
-prints on stderr. A nightly test fails if a difference has no reason in the second table.
+prints on stderr. A process for several turns is one call, of which they compare the kinds of its messages, except over
+HTTP. A nightly test fails if a difference has no reason in the second table.
 
 | engine | scenario | measured | alike | different |
 |---|---|---|---|---|"""
@@ -65,8 +66,9 @@ _NAMES = {
     "stored": "whether the session is stored",
     "complains": "whether it prints on stderr",
 }
-_KINDS = ("type", "subtype")  # of a record, and of what it is about
-_ABOUT = ("item", "event", "part")
+_KINDS = ("method", "type", "subtype", "sessionUpdate")  # of a record or message, and of what it is about
+_ABOUT = ("params", "update", "item", "event", "part")
+_ANSWERS = ("error", "result")
 _RUN = {"node": "node", "posix-shell": "sh"}
 
 
@@ -129,6 +131,15 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True):
     scenario: str
     drivers: tuple[str, ...]
     differences: tuple[Found, ...]
+
+    def beside(self, rows: Iterable["Row"]) -> "Row":
+        """Return this row with the other drivers of an earlier one of its release, and with the earlier day."""
+        for kept in rows:
+            if (kept.engine, kept.release, kept.scenario) == (self.engine, self.release, self.scenario):
+                drivers = (*(one for one in kept.drivers if one not in self.drivers), *self.drivers)
+                found = (*(one for one in kept.differences if one.driver not in self.drivers), *self.differences)
+                return Row(self.engine, self.release, min(kept.day, self.day), self.scenario, drivers, found)
+        return self
 
 
 class Reason(Struct, frozen=True, forbid_unknown_fields=True):
@@ -265,22 +276,22 @@ def _of_call(
     reading = read_turn(chosen, "auto", as_lines(call.stdout), call.stderr.encode(), code)
     words = reading.final_text or text
     texts = {"question": QUESTION, "answer": ran.conversation.answer, "lost": LOST}
-    is_turn = call.started.kind == "turn"
+    is_turn, is_process = (call.started.kind == kind for kind in ("turn", "process"))
     said = next((name for name, known in texts.items() if is_turn and known in words), "")
     stored = session_exists(contract.store, handle, locations, call.started.cwd) if handle else None
     return CallFacts(
         call.started.kind,
         code,
         relation,
-        _kinds(text) if is_turn else (),
+        kinds(text) if is_turn else tuple(sorted(kinds(text))) if is_process else (),
         said,
         stored,
         bool(call.stderr.strip()),
     )
 
 
-def _kinds(text: str) -> tuple[str, ...]:
-    """Return the kinds of the records, in the order in which they come first."""
+def kinds(text: str) -> tuple[str, ...]:
+    """Return the kinds of the records or messages, in the order in which they come first."""
     records: list[Any] = []
     with suppress(ValueError):
         whole = json.loads(text)
@@ -294,9 +305,12 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 
 def _kind(record: Mapping[str, Any]) -> str:
-    about: Mapping[str, Any] = next((record[name] for name in _ABOUT if isinstance(record.get(name), dict)), {})
-    words = [one[name] for one in (record, about) for name in _KINDS if isinstance(one.get(name), str)]
-    return " ".join(words) or "document"
+    return " ".join(_words(record)) or next((name for name in _ANSWERS if name in record), "document")
+
+
+def _words(record: Mapping[str, Any]) -> list[str]:
+    about = next((record[name] for name in _ABOUT if isinstance(record.get(name), dict)), None)
+    return [*(record[name] for name in _KINDS if isinstance(record.get(name), str)), *(_words(about) if about else ())]
 
 
 def differences(simulated: Facts, played: Facts) -> Iterator[Difference]:
@@ -322,15 +336,14 @@ def main(argv: Sequence[str]) -> int:
     """Measure engines (none: all), whose rows replace the ones on the page; return 1 if a difference has no reason."""
     parser = argparse.ArgumentParser(prog="python -m tests.conform.likeness", description=main.__doc__)
     parser.add_argument("engines", nargs="*", metavar="ENGINE")
-    parser.add_argument("--driver", action="append", default=[], help="only this one, which changes no page")
+    parser.add_argument("--driver", action="append", default=[], help="only this one, beside those on the page")
     parser.add_argument("--scenario", action="append", choices=SCENARIOS)
     given, left = parser.parse_args(argv), False
     for engine in given.engines or ENGINES:
         for scenario in given.scenario or SCENARIOS:
             with tempfile.TemporaryDirectory() as folder:
                 row = measured(engine, scenario, Path(folder), given.driver)
-            if not given.driver:
-                save((*load_rows(), row))
+            save((*load_rows(), row.beside(load_rows()) if given.driver else row))
             for found in row.differences:
                 reason = why(row, found)
                 left = left or not reason

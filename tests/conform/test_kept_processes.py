@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conform.orchestrators.catalogue import SPOKEN_BY, of_process
+from tests.conform.orchestrators.catalogue import OF_PROCESS, SPOKEN_BY, of_process
 from turngate import load_contract
 from turngate_probes.conform.answered import NO_THIRD_TURN
 from turngate_probes.conform.catalogue import in_process, scenarios
@@ -14,7 +14,7 @@ from turngate_probes.conform.session import ConformSession
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.releases.pins import pinned_version
 
-PROTOCOLS = ("acp", "app_server")
+PROTOCOLS = ("acp", "app_server", "stream_json")
 WRONG = [
     ("fresh-session", "ignores-ids"),
     ("no-answer", "accepts-silence"),
@@ -43,7 +43,7 @@ def test_one_that_conforms(protocol: str, tmp_path: Path) -> None:
     assert len(names) > 30
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", ["acp", "app_server"])
 def test_its_own_directory_does_not_matter(protocol: str, tmp_path: Path) -> None:
     """A process that starts elsewhere works where its client opens the session, and that is judged."""
     assert _played(tmp_path / "right", protocol, ("two-turns",), "starts-elsewhere").results[0].breaches == ()
@@ -54,9 +54,9 @@ def test_its_own_directory_does_not_matter(protocol: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "protocol, mistake", [("acp", "lets-act"), ("app_server", "lets-act"), ("app_server", "leaves-it-to-a-file")]
+    "protocol, mistake", [*((one, "lets-act") for one in PROTOCOLS), ("app_server", "leaves-it-to-a-file")]
 )
-def test_what_lets_the_engine_act_may_be_a_message_or_missing_in_one(
+def test_what_lets_the_engine_act_may_be_an_argument_or_a_message_or_missing_in_one(
     protocol: str, mistake: str, tmp_path: Path
 ) -> None:
     """A client that chooses to act is accused, and one that leaves it to the user's settings, which do."""
@@ -66,9 +66,10 @@ def test_what_lets_the_engine_act_may_be_a_message_or_missing_in_one(
 
 @pytest.mark.long
 @pytest.mark.nightly
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("name, mistake", WRONG)
-def test_one_that_is_wrong(name: str, mistake: str, protocol: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "protocol, name, mistake", [(one, *wrong) for one in PROTOCOLS for wrong in WRONG if wrong[1] in OF_PROCESS[one]]
+)
+def test_one_that_is_wrong(protocol: str, name: str, mistake: str, tmp_path: Path) -> None:
     """It fails the scenario about its mistake."""
     (row,) = _played(tmp_path, protocol, (name,), mistake).results
     assert row.result is ScenarioResult.FAIL

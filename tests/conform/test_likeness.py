@@ -1,5 +1,7 @@
 """How runs on a simulated and on a real engine are compared, and what the page shows of it."""
 
+import json
+
 from tests.conform.likeness import (
     PAGE,
     CallFacts,
@@ -9,6 +11,7 @@ from tests.conform.likeness import (
     Reason,
     Row,
     differences,
+    kinds,
     load_rows,
     rendered,
     why,
@@ -31,6 +34,25 @@ def test_each_difference_is_found() -> None:
     assert not [*differences(Facts(0, "answer", (CALL,)), Facts(0, "answer", (CALL,)))]
 
 
+def test_a_message_has_the_kind_of_what_it_is_about() -> None:
+    """Those of every protocol, each once; what is no message is none."""
+    messages = (
+        {"id": 1, "result": {"type": "x"}},
+        {"id": 2, "error": {"message": "no"}},
+        {"method": "item/started", "params": {"item": {"type": "agentMessage"}}},
+        {"method": "item/started", "params": {"item": {"type": "agentMessage"}}},
+        {"method": "session/update", "params": {"update": {"sessionUpdate": "agent_message_chunk"}}},
+        {"type": "result", "subtype": "success", "result": "done"},
+    )
+    assert kinds("\n".join(["listening", *map(json.dumps, messages)])) == (
+        "result",
+        "error",
+        "item/started agentMessage",
+        "session/update agent_message_chunk",
+        "result success",
+    )
+
+
 def test_a_reason_covers_what_it_names() -> None:
     """An engine, what differs, a part of what the real engine did, and the drivers, if any are named."""
     row = Row("codex", "1.0.0", "2026-01-01", "two-turns", ("a", "b"), ())
@@ -45,6 +67,18 @@ def test_a_reason_covers_what_it_names() -> None:
         (Reason("codex", "said", "why"), False),
     ):
         assert reason.covers(row, found) is covers, reason
+
+
+def test_drivers_may_be_measured_again_alone() -> None:
+    """Those of the same release stay beside them, and so does the day on which the first was measured."""
+    found = [Found(name, 1, "records", "x", "y") for name in ("a", "b", "b")]
+    kept = Row("codex", "1.0.0", "2026-01-01", "two-turns", ("a", "b"), (found[0], found[1]))
+    again = Row("codex", "1.0.0", "2026-01-02", "two-turns", ("b", "c"), (found[2],))
+    assert again.beside([kept]) == Row(
+        "codex", "1.0.0", "2026-01-01", "two-turns", ("a", "b", "c"), (found[0], found[2])
+    )
+    for other in (("claude", "1.0.0", "two-turns"), ("codex", "0.9.0", "two-turns"), ("codex", "1.0.0", "three-turns")):
+        assert again.beside([Row(*other[:2], "2026-01-01", other[2], ("a",), ())]) == again
 
 
 def test_the_page_is_what_the_json_gives() -> None:

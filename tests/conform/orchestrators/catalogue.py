@@ -13,10 +13,15 @@ CORRECT = {"python": _FOLDER / "correct.py", "node": _FOLDER / "correct.mjs", "p
 TEXT, STREAM, OPENCODE = (_FOLDER / f"correct_{name}.py" for name in ("text", "stream", "opencode"))
 KEPT, SHARED = (_FOLDER / f"{name}.py" for name in ("kept", "shared"))
 # what the orchestrators that keep a process do, wrong or not, by what they speak
-_ANY: tuple[str, ...] = ("", "starts-elsewhere", "two-turns", "ignores-ids", "accepts-silence", "accepts-eof")
-_ANY += ("decodes-pieces", "opens-elsewhere", "lets-act", "strips")
-OF_PROCESS = {"acp": _ANY, "app_server": (*_ANY, "turns-elsewhere", "leaves-it-to-a-file"), "serve": ("", "mixes-up")}
-SPOKEN_BY = {"acp": "gemini", "app_server": "codex", "serve": "opencode"}
+_ANY = ("", "two-turns", "ignores-ids", "accepts-silence", "accepts-eof", "decodes-pieces", "lets-act", "strips")
+_OPENS = (*_ANY, "starts-elsewhere", "opens-elsewhere")
+OF_PROCESS = {
+    "acp": _OPENS,
+    "app_server": (*_OPENS, "turns-elsewhere", "leaves-it-to-a-file"),
+    "stream_json": _ANY,
+    "serve": ("", "mixes-up"),
+}
+SPOKEN_BY = {"acp": "gemini", "app_server": "codex", "stream_json": "claude", "serve": "opencode"}
 
 
 def of_process(protocol: str, habit: str = "") -> tuple[str, ...]:

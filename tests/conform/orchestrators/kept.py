@@ -1,5 +1,6 @@
-"""An orchestrator that keeps one process for all turns: kept.py PROTOCOL [MISTAKE]; it speaks `acp` or `app_server`.
+"""An orchestrator that keeps one process for all turns: kept.py PROTOCOL [MISTAKE].
 
+It speaks `acp`, `app_server` or `stream_json`, whose sessions work where the process starts.
 Without a mistake it conforms, also if it `starts-elsewhere`. A mistake is one that clients of these protocols make: to
 ignore session ids, to accept a turn without text, to take the end of the output for the end of a turn, to decode each
 piece of the output alone, to name another directory, when it opens a session or (`turns-elsewhere`) in a turn, to let
@@ -17,7 +18,21 @@ from pathlib import Path
 from typing import Any
 
 PROTOCOL, MISTAKE, *_ = (*sys.argv[1:], "")
-ARGV = {"acp": ("gemini", "--acp", "--skip-trust"), "app_server": ("codex", "app-server")}[PROTOCOL]
+ARGV = {
+    "acp": ["gemini", "--acp", "--skip-trust"],
+    "app_server": ["codex", "app-server"],
+    "stream_json": [
+        "claude",
+        "--print",
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+    ],
+}[PROTOCOL]
+if (PROTOCOL, MISTAKE) == ("stream_json", "lets-act"):
+    ARGV += ["--permission-mode", "acceptEdits"]
 WORK = os.environ["TURNGATE_WORKSPACE"]
 HOME = os.environ["HOME"]
 STARTED_IN, OPENED_IN = HOME if MISTAKE == "starts-elsewhere" else WORK, HOME if MISTAKE == "opens-elsewhere" else WORK
@@ -44,11 +59,14 @@ class Agent:
     def send(self, method: str, params: Message) -> int:
         """Send a request and return its number."""
         self.last += 1
-        message = {"jsonrpc": "2.0", "id": self.last, "method": method, "params": params}
+        self.write({"jsonrpc": "2.0", "id": self.last, "method": method, "params": params})
+        return self.last
+
+    def write(self, message: Message) -> None:
+        """Send a message."""
         assert self.process.stdin
         self.process.stdin.write(json.dumps(message).encode() + b"\n")
         self.process.stdin.flush()
-        return self.last
 
     def call(self, method: str, params: Message) -> Message:
         """Send a request and return its result."""
@@ -137,6 +155,31 @@ def app_server(agent: Agent) -> Generator[str, str, None]:
                 raise TurnError("the engine ended")
 
 
+def stream_json(agent: Agent) -> Generator[str, str, None]:
+    """Yield the answer of each prompt that is sent in."""
+    answer, session = "", None
+    while True:
+        prompt = yield answer
+        agent.write({"type": "user", "message": {"role": "user", "content": prompt}})
+        answer = ""
+        for message in agent.messages:
+            if message.get("type") not in ("system", "result"):
+                continue
+            if (handle := message.get("session_id")) is None:
+                raise TurnError("no session id")
+            if MISTAKE != "ignores-ids" and session not in (None, handle):
+                raise TurnError("another session")
+            session = handle
+            if message["type"] == "result":
+                if message["is_error"]:
+                    raise TurnError(message.get("result", message["subtype"]))
+                answer = message["result"]
+                break
+        else:
+            if MISTAKE != "accepts-eof":
+                raise TurnError("the engine ended")
+
+
 def main() -> int:
     """Have the conversation, print its answer, and return the exit code."""
     env, answer = os.environ, ""
@@ -152,7 +195,7 @@ def main() -> int:
     signal.signal(signal.SIGALRM, expired)
     try:
         signal.setitimer(signal.ITIMER_REAL, float(env["TURNGATE_DEADLINE_SEC"]))
-        talk = {"acp": acp, "app_server": app_server}[PROTOCOL](agent)
+        talk = {"acp": acp, "app_server": app_server, "stream_json": stream_json}[PROTOCOL](agent)
         next(talk)
         names = ("TURNGATE_PROMPT_FILE", "TURNGATE_REPLY_FILE", "TURNGATE_REPLY_2_FILE")
         for name in names[:2] if MISTAKE == "two-turns" else names:
