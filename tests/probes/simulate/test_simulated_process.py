@@ -157,12 +157,12 @@ def _started(folder: Path, *faulty: str) -> "subprocess.Popen[bytes]":
 
 
 def _answer(process: "subprocess.Popen[bytes]", method: str) -> Any:
-    """Send a request and return the response."""
+    """Send a request and return the response, which notifications may precede."""
     assert process.stdin
     assert process.stdout
-    process.stdin.write(json.dumps({"id": 1, "method": method, "params": {}}).encode() + b"\n")
+    process.stdin.write(json.dumps({"id": method, "method": method, "params": {}}).encode() + b"\n")
     process.stdin.flush()
-    return json.loads(process.stdout.readline())
+    return next(message for message in map(json.loads, process.stdout) if message.get("id") == method)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
