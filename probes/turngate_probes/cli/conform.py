@@ -9,7 +9,7 @@ import click
 from msgspec import Struct
 
 from turngate.cli import given_as
-from turngate_probes.cli.shared_options import file, folder, output_options, say
+from turngate_probes.cli.shared_options import check_unused, file, folder, output_options, say
 from turngate_probes.report import ORCHESTRATOR_FORMATS
 
 if TYPE_CHECKING:
@@ -133,10 +133,7 @@ def conform(options: ConformOptions) -> int:
         raise click.UsageError("--interactive needs --observe; in the scenarios, a user is in the loop")
     if options.observe and (options.chosen or options.baseline or options.real or options.autonomous or options.git):
         raise click.UsageError("--observe can't be combined with --scenario, --baseline, --real, --autonomous or --git")
-    if options.keep and options.keep.exists() and any(path.is_dir() for path in options.keep.iterdir()):
-        raise click.BadParameter(
-            f"{options.keep} holds the files of another run: name a new folder", param_hint="--keep"
-        )
+    check_unused(options.keep)
     import tempfile
     from contextlib import ExitStack
 

@@ -15,7 +15,7 @@ INTERRUPTED = 130
 _WIDTH = 100
 _LONGEST = 300
 _COLOURS = {"compatible": "green", "broken": "red"}
-_NOTHING = "No engine is on PATH, and no file in this folder or below it names one. It looked for"
+_NOTHING = "No engine is on PATH, and no file in this folder or below it names one. turngate looked for"
 _NEXT = "`turngate doctor --help` lists the files that it reads. `turngate probe codex` tests a release of Codex."
 
 

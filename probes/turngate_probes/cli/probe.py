@@ -10,6 +10,7 @@ from msgspec import Struct
 from turngate.cli import given_as
 from turngate.contract.clauses import Level
 from turngate_probes.cli.shared_options import (
+    check_unused,
     clause_option,
     fail_on_options,
     folder,
@@ -233,10 +234,7 @@ def _check(options: ProbeOptions) -> None:
         raise click.UsageError("--my-settings can't be combined with --resume or --level live: they have them")
     if options.level in ("server", "live") and any(target.output for target in options.targets):
         raise click.UsageError("--output can't be combined with --level server or live")
-    if options.keep and options.keep.exists() and any(path.is_dir() for path in options.keep.iterdir()):
-        raise click.BadParameter(
-            f"{options.keep} holds the sandboxes of another probe: name a new folder", param_hint="--keep"
-        )
+    check_unused(options.keep)
 
 
 def _words(command: str) -> tuple[str, ...]:

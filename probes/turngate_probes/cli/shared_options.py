@@ -61,6 +61,12 @@ def folder(**more: bool) -> click.Path:
     return click.Path(file_okay=False, path_type=Path, **more)
 
 
+def check_unused(keep: Path | None) -> None:
+    """Refuse the folder of `--keep` if it has folders, which another run has left; click.BadParameter says so."""
+    if keep and keep.exists() and any(path.is_dir() for path in keep.iterdir()):
+        raise click.BadParameter(f"{keep} holds the files of another run: name a new folder", param_hint="--keep")
+
+
 def file(**more: bool) -> click.Path:
     """Return the type of an option that names a file."""
     return click.Path(dir_okay=False, path_type=Path, **more)

@@ -10,7 +10,10 @@ BIN, HOME = "bin", "home"
 
 
 class Conversation(Struct, frozen=True):
-    """One conversation: its name, what the user says in each turn, the word only in the right answer, its directory."""
+    """One conversation.
+
+    It has a name, what the user says in each turn, the word that only the right answer contains, and its directory.
+    """
 
     name: str
     prompts: tuple[str, ...]

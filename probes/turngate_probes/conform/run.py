@@ -216,7 +216,7 @@ def _conversation(scenario: Scenario, workspace: Path) -> Conversation:
 
 
 def _variables(talk: Conversation, folder: Path) -> dict[str, str]:
-    """Return the directory, and what the user says, as variables and as files, which hold also what is too long."""
+    """Return variables with the directory and with what the user says, which files hold, too: it may be too long."""
     variables = {"TURNGATE_WORKSPACE": talk.workspace}
     for name, text in zip(("TURNGATE_PROMPT", "TURNGATE_REPLY", "TURNGATE_REPLY_2"), talk.prompts, strict=False):
         file = folder / f"{talk.name}-{name.lower()}.txt"

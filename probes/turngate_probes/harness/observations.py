@@ -203,12 +203,12 @@ class CaseEnd(Struct, frozen=True):
 
 
 class Observations(Struct):
-    """All observations of one release so far; checks read them, the probe adds to them, from many threads.
+    """All observations of one release so far; checks read them, the probe adds to them.
 
     `finished` are the completed cases, `stopped` says why a case ended early, and `absent` why others are missing
     (None: they should exist); `hosts` are those that were tried beyond loopback, `registries` the package registries
     among them, `unknown` are requests that the model backend does not know, `changed` says how the executable changed
-    during the probe (None: not checked).
+    during the probe (None: not checked). Threads may add to them at once if `hosts` is a set.
     """
 
     contract: EngineContract

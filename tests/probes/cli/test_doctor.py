@@ -108,7 +108,9 @@ def test_without_anything_it_says_so() -> None:
     """Nothing on PATH and no pin is no answer: the output names what was looked for, and what to do."""
     ended = run()
     said = " ".join(ended.output.split())
-    assert said.startswith("No engine is on PATH, and no file in this folder or below it names one. It looked for ")
+    assert said.startswith(
+        "No engine is on PATH, and no file in this folder or below it names one. turngate looked for "
+    )
     assert {*engine_names()} < {*re.findall(r"\w+", said)}
     assert "`turngate probe codex`" in said
     assert ended.output.endswith("exit code 2: nothing was found\n")

@@ -81,7 +81,7 @@ def test_sandboxes_are_kept_in_a_folder_of_their_own(tmp_path: Path, capsys: pyt
     """A folder with sandboxes in it is refused, so that no earlier probe is mixed with this one."""
     (tmp_path / "codex@0.169.0").mkdir()
     assert cli.run(["probe", "--level", "static", "codex", "--keep", str(tmp_path)]) == 2
-    assert "holds the sandboxes of another probe" in capsys.readouterr().err
+    assert "holds the files of another run" in capsys.readouterr().err
 
 
 def test_without_targets_only_what_is_installed_is_probed(

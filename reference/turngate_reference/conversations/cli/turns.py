@@ -172,7 +172,7 @@ def _prompt_and_options(words: tuple[str, ...], from_file: str | None) -> tuple[
     prompt, *rest = words
     if rest and rest[0] != "--":
         raise click.UsageError(
-            "the prompt must be one argument: quote it, with OPTIONS before it and ENGINE_ARGS after --"
+            "the prompt must be one argument: quote it, and put OPTIONS before it and ENGINE_ARGS after --"
         )
     return prompt, tuple(rest[1:])
 
@@ -211,7 +211,7 @@ def _message(words: tuple[str, ...], from_file: str | None) -> str:
         raise click.UsageError("MESSAGE is missing: give it after HANDLE, or use --message-file before HANDLE")
     if len(message) > 1 and not after_dashes:
         raise click.UsageError(
-            "MESSAGE must be one argument: quote it or put `--` before it, with OPTIONS before HANDLE"
+            "MESSAGE must be one argument: quote it or put `--` before it, and put OPTIONS before HANDLE"
         )
     return " ".join(message)
 

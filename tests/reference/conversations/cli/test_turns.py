@@ -175,7 +175,7 @@ def test_engine_options_may_follow_a_prompt_that_looks_like_one(cli_env: CliEnv)
         (("codex",), "the prompt is missing"),
         (("--mode", "auto", "codex", "hi"), "ENGINE must come first"),
         (("codex", "two", "words"), "the prompt must be one argument: quote it"),
-        (("codex", "hi", "--model", "m"), "with OPTIONS before it and ENGINE_ARGS after --"),
+        (("codex", "hi", "--model", "m"), "put OPTIONS before it and ENGINE_ARGS after --"),
     ],
 )
 def test_a_command_line_that_is_not_understood_is_refused(cli_env: CliEnv, words: tuple[str, ...], said: str) -> None:
@@ -280,7 +280,7 @@ def test_everything_after_two_dashes_is_the_message(cli_env: CliEnv, words: tupl
         (("--",), "MESSAGE is missing"),
         (("paint", "it"), "MESSAGE must be one argument"),
         (("paint", "--", "it"), "MESSAGE must be one argument"),
-        (("--timeout", "5", "x"), "with OPTIONS before HANDLE"),
+        (("--timeout", "5", "x"), "put OPTIONS before HANDLE"),
     ],
 )
 def test_a_message_that_is_missing_or_not_quoted_is_refused(

@@ -129,7 +129,9 @@ def _check(schema: str, request: dict[str, Any]) -> None:
     try:
         openapi.check(f"#/components/schemas/{schema}", request)
     except ApiError as refused:
-        raise ApiError(refused.code, refused.detail.lstrip("$.: ")) from refused
+        first = refused.members["errors"][0]
+        field = first["path"].removeprefix("$").removeprefix(".")
+        raise ApiError(refused.code, f"{field}: {first['message']}" if field else first["message"]) from refused
 
 
 class Pages(Struct, frozen=True):
