@@ -50,7 +50,7 @@ class Report(Struct, frozen=True):
 
 def migrate_all(paths: Iterable[Path], *, write: bool, as_json: bool) -> int:
     """Move contracts and simulations, show or write the result, and return the exit code."""
-    files = [file for path in paths for file in _files(path)]
+    files = [file for path in paths for file in files_of(path)]
     moved = [_move(file, write=write) for file in dict.fromkeys(files)]
     if as_json:
         click.echo(json.format(json.encode(Report(tuple(moved))), indent=2).decode())
@@ -64,8 +64,11 @@ def migrate_all(paths: Iterable[Path], *, write: bool, as_json: bool) -> int:
     return 1 if any(one.state == "outdated" for one in moved) else 0
 
 
-def _files(path: Path) -> Sequence[Path]:
-    """Return the contracts of a folder: those in `engines`, with `simulations`, or its own; a file is itself."""
+def files_of(path: Path) -> Sequence[Path]:
+    """Return the contracts of a folder: those in `engines`, with `simulations`, or its own; a file is itself.
+
+    click.UsageError if a folder has none.
+    """
     if not path.is_dir():
         return [path]
     found = sorted([*path.glob("engines/*.yaml"), *path.glob("simulations/*.yaml")]) or sorted(path.glob("*.yaml"))

@@ -26,7 +26,7 @@ contracts.add_command(record)
 
 
 @contracts.command()
-@click.argument("files", nargs=-1, type=file(exists=True), metavar="[FILE]...")
+@click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[PATH]...")
 @click.option(
     "--fixtures",
     type=folder(exists=True),
@@ -34,12 +34,12 @@ contracts.add_command(record)
     help="Compare the contracts with the recordings in DIR.  [default: those next to them, and in the checkout]",
 )
 @click.option("--broken", multiple=True, metavar="ENGINE@VERSION", help="Excuse a release that is known to be broken.")
-def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...]) -> int:
+def check(paths: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...]) -> int:
     """Find every mistake in contract files.
 
-    Without FILE, all packaged contracts are checked. Each mistake is reported with file, line and fix: wrong or missing
-    keys and values, useless evidence, overlapping entries, and claims that recordings contradict. List broken releases
-    in `broken.yaml` next to their recordings.
+    PATH is a file, or a folder of them. Without PATH, all packaged contracts are checked. Each mistake is reported with
+    file, line and fix: wrong or missing keys and values, useless evidence, overlapping entries, and claims that
+    recordings contradict. List broken releases in `broken.yaml` next to their recordings.
 
     Exit codes: 0 no mistakes; 2 at least one. Unverified claims, and a missing `hermetic.tool_call`, are reported but
     don't fail.
@@ -48,12 +48,13 @@ def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
     from turngate.contract import lint, load
     from turngate.files import contract_files, name_of, simulation_files
     from turngate_probes.cli import contract_check
+    from turngate_probes.cli.contract_migrate import files_of
     from turngate_probes.releases.recorded_releases import contract_recordings
 
     wrong = 0
     packaged = (*contract_files().values(), *simulation_files().values())
-    for path in files or packaged:
-        name = str(path) if files else name_of(path)
+    for path in [one for place in paths for one in files_of(place)] or packaged:
+        name = str(path) if paths else name_of(path)
         try:
             document = load.read(path, name)
             mistakes = list(contract_check.findings(document, contract_recordings(path, fixtures), broken))

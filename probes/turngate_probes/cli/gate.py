@@ -52,8 +52,16 @@ def _use_settings(ctx: click.Context, _option: click.Parameter, show: bool) -> b
     return show
 
 
+def _only(_ctx: click.Context, _argument: click.Parameter, named: tuple[str, ...]) -> str | None:
+    """Return the release, if any; click.UsageError if there are several."""
+    if len(named) > 1:
+        example = "turngate gate codex@0.169.0 --from codex@0.147.0"
+        raise click.UsageError(f"a gate is for one release, so the one in use needs --from, as in: {example}")
+    return named[0] if named else None
+
+
 @click.command()
-@click.argument("new", metavar="[ENGINE[@NEW]]", required=False, shell_complete=targets)
+@click.argument("new", metavar="[ENGINE[@NEW]]", nargs=-1, callback=_only, shell_complete=targets)
 @click.option(
     "--from",
     "old",

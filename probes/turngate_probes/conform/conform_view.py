@@ -202,7 +202,7 @@ def _remarks(report: ConformReport) -> Iterator[JudgedCase]:
         yield JudgedCase(subject, first, "open", f"unanswered: {detail}{more}", also=tuple(also))
     yield from _findings(found, "warned")
     for entry in report.stale:
-        yield JudgedCase("baseline", "", "noted", f"no longer needed in the baseline: {entry}")
+        yield JudgedCase("baseline", "", "noted", f"no breach needs this entry any more, so remove it: {entry}")
 
 
 def _findings(found: Mapping[tuple[str, BreachRow], Sequence[str]], judgement: Judgement) -> Iterator[JudgedCase]:

@@ -25,7 +25,7 @@ def known_clauses(clause_ids: Iterable[str], level: str) -> tuple[str, ...]:
     at_level = [clause.id for clause in catalogue.at_level(*LEVELS[level])]
     for name in clause_ids:
         if name not in at_level:
-            hint = f"its level is {catalogue[name].level}" if name in catalogue else similar(name, at_level)
+            hint = f"its level is {catalogue[name].level}" if name in catalogue else similar(name, [*catalogue])
             raise NotFoundError(f"unknown clause {name!r} at level {level}", hint)
     return tuple(dict.fromkeys(clause_ids))
 

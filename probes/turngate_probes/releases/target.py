@@ -36,6 +36,8 @@ def parse_target(text: str) -> Target:
             re.split("[@=]", text)[0],
             f"write ENGINE, ENGINE@VERSION or ENGINE=PATH; engines: {', '.join(known)}, and yours with --contracts DIR",
         )
+        if target and (mine := next(Path().glob(f"*/engines/{name}.yaml"), None)):
+            name, hint = "", f"to use {mine}, pass --contracts {mine.parents[1]}"
         if text == "-" or text.endswith(".json"):
             name, hint = "", "--json takes no value; write files with --report FILE"
         elif "/" in text and "=" not in text:

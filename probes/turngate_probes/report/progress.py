@@ -239,9 +239,9 @@ def _fitted(parts: Sequence[str]) -> str:
     """Return as many parts as have room in a line, and how many others there are."""
     line = parts[0] if parts else ""
     for place, part in enumerate(parts[1:], 1):
-        others = f"; {len(parts) - place} more" if place + 1 < len(parts) else ""
+        others = f"; {len(parts) - place} more running" if place + 1 < len(parts) else ""
         if len(line) + len(part) + len(others) + 2 > LONGEST_LINE:
-            return f"{line}; {len(parts) - place} more"
+            return f"{line}; {len(parts) - place} more running"
         line = f"{line}; {part}"
     return line
 

@@ -48,6 +48,19 @@ def test_a_file_that_is_no_document_is_told(
     assert f"{tmp_path}/bad.yaml:{line}:" in capsys.readouterr().err
 
 
+def test_the_contracts_of_a_folder_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder stands for the contracts in it; one without any is refused."""
+    (tmp_path / "engines").mkdir()
+    for engine in ("acme", "base"):
+        (tmp_path / f"engines/{engine}.yaml").write_text("engine: [")
+    assert cli.run(["contracts", "check", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert all(f"{tmp_path}/engines/{engine}.yaml:1:" in said for engine in ("acme", "base"))
+    (tmp_path / "none").mkdir()
+    assert cli.run(["contracts", "check", str(tmp_path / "none")]) == 2
+    assert "none has no contracts; they are files such as" in capsys.readouterr().err
+
+
 @pytest.mark.long
 @pytest.mark.nightly
 def test_all_packaged_contracts_are_checked_without_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ from turngate_probes.gate import decision
         (("codex", "--from", "codex"), "'codex' is not a release\nwrite codex@latest, codex@VERSION or codex=PATH"),
         (("kimi",), "'kimi' is not a release\nwrite kimi=PATH"),
         (("codex@0.170.0", "--from", "gemini@0.61.0"), "and"),
+        (("codex@0.147.0", "codex@0.169.0"), "so the one in use needs --from"),
         (("codex@0.170.0", "--clause", "no.such"), "no.such"),
         (("codex@0.170.0", "--clause", "resume.long-session"), "its level is long"),
         (("codex@0.170.0", "--baseline", "absent.yaml"), "'absent.yaml' does not exist"),

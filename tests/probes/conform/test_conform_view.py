@@ -72,7 +72,7 @@ def test_a_row_says_what_is_broken_and_why_it_matters() -> None:
     assert lines[0] == "fail       codex 0.169.0  hang-before-answer  1.5 s"
     assert lines[1] == "what happens: The second turn prints nothing and never ends."
     assert lines[2].startswith("orchestrator.ends-hangs (call 2): it was still running | after 25 s")
-    assert lines[3].startswith("why: Otherwise, a hanging engine")
+    assert lines[3].startswith("why: A hanging engine")
     assert lines[4] == "the engine's last line on stderr: Not inside a trusted directory"
     assert [line.plain for _, line in row_lines(ROWS[2])][3] == "expected: known"
     assert [line.plain for _, line in row_lines(ROWS[3])] == ["unanswered codex 0.169.0  crash  1.5 s  never started"]
@@ -99,7 +99,7 @@ def test_the_summary_ends_with_the_exit_code() -> None:
     text = summary(REPORT)
     assert "broken: 1 pass, 1 fail, 1 excused, 1 unanswered, 1 skipped" in text
     assert "orchestrator.ends-hangs: A turn that hangs ends within its deadline.\nbroken in hang-before-answer" in text
-    assert "no longer needed in the baseline: orchestrator.stdin" in text
+    assert "no breach needs this entry any more, so remove it: orchestrator.stdin" in text
     assert "never started" not in text, "it stands with its scenario already"
     assert text.endswith("10 s\nexit code 1: the orchestrator breaks a rule")
 
@@ -149,7 +149,7 @@ def test_a_broken_rule_is_an_annotation_and_a_mild_one_warns() -> None:
         f"::error title=codex 0.169.0 hang-before-answer::orchestrator.ends-hangs (call 2): {hangs}",
         "::error title=codex 0.169.0 crash::unanswered: never started",
         f"::warning title=codex 0.169.0 banner::orchestrator.reads-any-output: {silent}",
-        "::notice title=baseline::no longer needed in the baseline: orchestrator.stdin",
+        "::notice title=baseline::no breach needs this entry any more, so remove it: orchestrator.stdin",
     ]
 
 
@@ -171,7 +171,7 @@ def test_the_page_shows_problems_first_and_each_call() -> None:
     assert 'aria-label="codex 0.169.0, hang-before-answer: fail"' in text
     assert "A turn that hangs ends within its deadline." in text
     assert '<pre class="argv" tabindex="0">exec -</pre>' in text
-    assert "no longer needed in the baseline: orchestrator.stdin" in text
+    assert "no breach needs this entry any more, so remove it: orchestrator.stdin" in text
 
 
 def test_an_observed_command_and_nothing_at_all_are_pages() -> None:

@@ -70,6 +70,7 @@ def test_clauses_are_known_by_level() -> None:
         ("resume.acepted", "hermetic", "resume.accepted"),
         ("nothing", "hermetic", "similar: interactive.nothing-started"),
         ("handle.place", "static", "its level is hermetic"),
+        ("resume.long-sesion", "hermetic", "resume.long-session"),
         ("zzz", "hermetic", "`turngate explain` lists all of them"),
     ):
         with pytest.raises(NotFoundError, match="unknown clause") as failed:

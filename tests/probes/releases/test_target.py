@@ -50,6 +50,18 @@ def test_a_mistyped_engine_is_answered_by_the_one_that_was_meant(text: str) -> N
     assert refused.value.hint == "did you mean codex?"
 
 
+def test_an_engine_whose_contract_is_in_a_folder_here_is_answered_by_the_option_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that only a folder of contracts in the working directory has gets the option that reads this folder."""
+    (tmp_path / "my/engines").mkdir(parents=True)
+    (tmp_path / "my/engines/acme.yaml").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="is not an engine") as refused:
+        parse_target("acme@1.0")
+    assert refused.value.hint == "to use my/engines/acme.yaml, pass --contracts my"
+
+
 @pytest.mark.parametrize("text, meant", [("./codex", "codex=./codex"), ("/opt/agent", "ENGINE=/opt/agent")])
 def test_an_executable_alone_is_answered_by_the_way_to_write_it(text: str, meant: str) -> None:
     """A path without an engine gets the engine that its name has, if any."""
