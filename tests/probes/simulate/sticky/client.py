@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Condition
 from typing import Any, Literal
 
 from tests.probes.simulate.played import HungError, hang
@@ -17,6 +18,7 @@ from turngate_probes.simulate.engine import run
 from turngate_probes.simulate.faults import NONE, Faults
 
 Message = dict[str, Any]
+LONGEST = 60.0  # seconds for an answer
 ENGINES = ("codex", "gemini", "opencode", "claude", "qwen", "iflow")
 
 
@@ -34,9 +36,13 @@ def calls(contract: EngineContract, tool: str | None = None) -> Called:
 class RawClient:
     """Opens a session, prompts, decides each permission request, and closes the input.
 
+    It sends nothing before the engine has answered the last message, or the turn that it began is over, and decides
+    only once `together` requests are open: the engine reads its input in another thread, and a conversation must not
+    depend on which of its threads is faster.
+
     The model gives `answers` in order, then `ok`. The engine is started and configured as the contract says for mode
     interactive, unless the test sets another permission mode. `lines` are messages to send before the prompts. `sent`
-    has the methods of requests by their ids.
+    has the methods of requests by their ids, `asked_for` is the number of permission requests.
     """
 
     contract: EngineContract
@@ -52,8 +58,11 @@ class RawClient:
     sent: dict[object, str] = field(default_factory=dict)
     stderr: bytes = b""
     noise: int = 0
-    at_once: int = 0
+    together: int = 1
+    asked_for: int = 0
     _open: list[Message] = field(default_factory=list)
+    _heard: Condition = field(default_factory=Condition)
+    _is_over: bool = False
 
     @property
     def work(self) -> Path:
@@ -97,6 +106,10 @@ class RawClient:
             return run(self.contract, (*rest, *self._stance.options, *more), world)
         except HungError:
             return "hangs"
+        finally:
+            with self._heard:
+                self._is_over = True
+                self._heard.notify()
 
     def kinds(self) -> list[str]:
         """Name each message that the engine sent."""
@@ -135,13 +148,13 @@ class RawClient:
             except ValueError:
                 self.noise += 1
                 continue
-            self.said.append(message)
-            if (
-                message.get("method") in self.contract.sticky.permission_requests
-                or message.get("type") == "control_request"
-            ):
-                self._open.append(message)
-                self.at_once = max(self.at_once, len(self._open))
+            with self._heard:
+                self.said.append(message)
+                asks = message.get("method") in self.contract.sticky.permission_requests
+                if asks or message.get("type") == "control_request":
+                    self.asked_for += 1
+                    self._open.append(message)
+                self._heard.notify()
 
     def _script(self) -> Iterator[bytes]:
         speak = {"acp": self._acp, "app_server": self._app_server, "stream_json": self._stream_json}
@@ -149,9 +162,34 @@ class RawClient:
         yield from self.lines
         for message in speak[self.contract.sticky.transport]():
             self.sent[message.get("id")] = str(message.get("method"))
+            ended = self._ended_turns()
             yield json.dumps(message).encode()
-            while self._open:
-                yield json.dumps(self._decide(self._open.pop(0))).encode()
+            while asked := self._asked_before_the_answer(message, ended + 1):
+                yield from (json.dumps(self._decide(one)).encode() for one in asked)
+
+    def _asked_before_the_answer(self, message: Message, ended: int) -> list[Message]:
+        """Wait for permission requests, and return them; none if the message is answered and `ended` turns are over."""
+        begins_turn = message.get("method") == "turn/start" or message.get("type") in ("user", "prompt")
+
+        def is_answered() -> bool:
+            if begins_turn and self._ended_turns() >= ended:
+                return True
+            answers = [one for one in self.said if _number(one) == _number(message) and "method" not in one]
+            return any("error" in one for one in answers) or (bool(answers) and not begins_turn)
+
+        if "id" not in message and "type" not in message:
+            return []
+        with self._heard:
+            told = self._heard.wait_for(
+                lambda: self._is_over or len(self._open) >= self.together or is_answered(), LONGEST
+            )
+            assert told, f"{message} was not answered"
+            asked, self._open = self._open, []
+        return asked
+
+    def _ended_turns(self) -> int:
+        ends = ("turn/completed", "result", "agent_settled")
+        return sum(str(one.get("method") or one.get("type")) in ends for one in self.said)
 
     def _decide(self, asked: Message) -> Message:
         once = self.contract.sticky.one_time
@@ -208,6 +246,12 @@ class RawClient:
         yield {"type": "control_request", "request_id": "1", "request": request}
         for prompt in self.prompts:
             yield {"type": "user", "message": {"role": "user", "content": prompt}}
+
+
+def _number(message: Message) -> object:
+    """Return the id of a request, which its answer repeats."""
+    about = message["response"] if message.get("type") == "control_response" else message
+    return about.get("id", about.get("request_id"))
 
 
 class _Input(io.BytesIO):

@@ -33,14 +33,14 @@ def test_what_is_not_made_to_ask_acts(engine: str, approval: PermissionMode, tmp
     """Without the session fields, environment or mode that make it ask, the engine acts."""
     run = client(engine, tmp_path, approval)
     assert run.run() == 0
-    assert (run.at_once, run.touched) == (0, True)
+    assert (run.asked_for, run.touched) == (0, True)
 
 
 def test_what_has_nobody_to_ask_refuses(tmp_path: Path) -> None:
     """Without the option that names who is asked, nothing is done, and the model is told."""
     run = client("claude", tmp_path, PermissionMode(mode="default"))
     assert run.run() == 0
-    assert (run.at_once, run.touched) == (0, False)
+    assert (run.asked_for, run.touched) == (0, False)
     assert "you haven't granted it yet" in run.requests[-1][-1]
 
 
@@ -60,7 +60,7 @@ def test_a_tool_that_there_is_none_of_is_not_asked_for(engine: str, tmp_path: Pa
     run = client(engine, tmp_path)
     run.answers = (calls(run.contract, "no_such_tool"), "one")
     assert run.run() == 0
-    assert (run.at_once, run.touched) == (0, False)
+    assert (run.asked_for, run.touched) == (0, False)
     assert run.requests[-1][-1] == "there is no tool no_such_tool"
 
 

@@ -26,7 +26,7 @@ def test_without_a_fault_all_goes_well(engine: str, tmp_path: Path) -> None:
     """Without a fault the engine asks once, acts, answers twice in one session, and exits when its input ends."""
     run = client(engine, tmp_path)
     assert run.run() == 0
-    assert (run.at_once, run.touched, run.noise, run.stderr) == (1, True, 0, b"")
+    assert (run.asked_for, run.touched, run.noise, run.stderr) == (1, True, 0, b"")
     assert "".join(run.texts()) == "onetwo"
     assert len(run.ids()) == 1
     assert [text for text in run.requests[-1] if text in {"first", "again"}] == ["first", "again"]
@@ -65,9 +65,9 @@ def test_it_goes_on_after_the_end_of_its_input(engine: str, tmp_path: Path) -> N
 def test_it_asks_twice(engine: str, allow: bool, tmp_path: Path) -> None:  # noqa: FBT001 - a case
     """Both permission requests are open at once, and the turn goes on after one decision for each."""
     run = client(engine, tmp_path, Faults(asks_twice=True))
-    run.allow = allow
+    run.allow, run.together = allow, 2
     assert run.run() == 0
-    assert (run.at_once, run.touched) == (2, allow)
+    assert (run.asked_for, run.touched) == (2, allow)
     assert run.texts()[-1]
 
 
@@ -84,7 +84,7 @@ def test_it_acts_unasked(engine: str, tmp_path: Path) -> None:
     """The file is created without a permission request."""
     run = client(engine, tmp_path, Faults(acts_unasked=True))
     assert run.run() == 0
-    assert (run.at_once, run.touched) == (0, True)
+    assert (run.asked_for, run.touched) == (0, True)
 
 
 @every_engine
