@@ -97,5 +97,6 @@ def test_what_an_engine_wrote_can_not_become_html() -> None:
 
 def test_the_overview_links_each_page() -> None:
     """The overview has a row for each history."""
-    assert "| [Codex CLI](codex.md) | 0.5.0 | 2026-02-05 | degraded | 2026-11 | 2 |" in overview({"codex": SMALL})
+    date, clauses = (f'<span class="unbroken">{text}</span>' for text in ("2026-02-05", "2026-11"))
+    assert f"| [Codex CLI](codex.md) | 0.5.0 | {date} | degraded | {clauses} | 2 |" in overview({"codex": SMALL})
     assert "| [Codex CLI](codex.md) | none |" in overview({"codex": replace(SMALL, releases=())})

@@ -103,7 +103,13 @@ def _newest_cells(known: History) -> tuple[str, str, str, str]:
     if release is None:
         return "none", "", "", ""
     published = known.published.get(release.version) or "unknown"
-    return release.version, published, str(release.verdict), release.clause_set
+    published = known.published.get(release.version) or "unknown"
+    return release.version, _whole(published), str(release.verdict), _whole(release.clause_set)
+
+
+def _whole(text: str) -> str:
+    """Return a cell of which no line ends after a hyphen."""
+    return f'<span class="unbroken">{text}</span>'
 
 
 def _newest_tested(known: History) -> KnownRelease | None:
