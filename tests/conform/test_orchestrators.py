@@ -58,7 +58,7 @@ def conform_changed(
 
 def conform_wrong(folder: Path, mistake: Wrong) -> ConformReport:
     """Return the report on a wrong orchestrator."""
-    return conform_changed(folder, mistake, (*mistake.scenarios, *COMMON))
+    return conform_changed(folder, mistake, (*mistake.scenarios, *(() if mistake.alone else COMMON)))
 
 
 def waits(mistake: Wrong) -> float:

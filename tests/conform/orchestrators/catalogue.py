@@ -54,11 +54,16 @@ class Changed(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Wrong(Changed, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A mistake of one orchestrator: its rule, in which scenarios, and the rules whose breach follows from it."""
+    """A mistake of one orchestrator: its rule, in which scenarios, and the rules whose breach follows from it.
+
+    alone: Whether it plays only these scenarios: its usual conversation, without which no other is reached, succeeds by
+        chance.
+    """
 
     breaks: str
     scenarios: tuple[str, ...] = field(name="in")
     also: tuple[str, ...]
+    alone: bool = False
 
 
 class Right(Changed, frozen=True, forbid_unknown_fields=True, kw_only=True):
