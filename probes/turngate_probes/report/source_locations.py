@@ -74,8 +74,14 @@ def unplaced(fallback: str) -> str:
 def root() -> Path:
     """Return the repository that this runs in: the checkout of the working directory, else that of the workflow."""
     here = Path.cwd().resolve()
-    checkouts = (folder for folder in (here, *here.parents) if (folder / ".git").exists())
+    checkouts = filter(_is_checkout, (here, *here.parents))
     return next(checkouts, None) or Path(os.environ.get("GITHUB_WORKSPACE") or here).resolve()
+
+
+def _is_checkout(folder: Path) -> bool:
+    """Whether git takes a folder for a checkout: sandboxes of engines put an empty `.git` into folders like /tmp."""
+    git = folder / ".git"
+    return (git / "HEAD").exists() or (git.is_file() and git.read_bytes().startswith(b"gitdir:"))
 
 
 def _workflow() -> Place | None:

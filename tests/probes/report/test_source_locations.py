@@ -17,7 +17,7 @@ PIN = '{\n  "dependencies": {\n    "@openai/codex": "0.169.0"\n  }\n}\n'
 def _repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Work in an empty repository, and remove the anchor afterwards."""
     folder = tmp_path / "repository"
-    (folder / ".git").mkdir(parents=True)
+    write(folder / ".git/HEAD", "ref: refs/heads/main")
     monkeypatch.chdir(folder)
     for name in ("GITHUB_WORKSPACE", "GITHUB_WORKFLOW_REF", "GITHUB_REPOSITORY"):
         monkeypatch.delenv(name, raising=False)
@@ -109,11 +109,16 @@ def test_the_repository_is_the_checkout_around_the_working_directory(
     monkeypatch.chdir(repository / "sub")
     assert (root(), below("file")) == (repository, "sub/file")
     bare = repository.parent / "bare"
-    bare.mkdir()
-    monkeypatch.chdir(bare)
-    assert root() == bare
+    (bare / ".git").mkdir(parents=True)
+    (bare / "sub").mkdir()
+    monkeypatch.chdir(bare / "sub")
+    # an empty `.git` makes no checkout
+    assert root() == bare / "sub"
     monkeypatch.setenv("GITHUB_WORKSPACE", str(repository))
     assert root() == repository
+    (bare / ".git").rmdir()
+    write(bare / ".git", f"gitdir: {repository}/.git/worktrees/bare")
+    assert root() == bare
 
 
 def test_a_report_is_named_by_its_place_in_the_repository(repository: Path) -> None:
