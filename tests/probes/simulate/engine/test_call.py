@@ -46,13 +46,15 @@ SHOWN = frozenset(
         for kind in ("401", "500", "away", "cut")
     }
 )
-# a simulation starts no other process, runs no command or tool of a user, keeps a turn before it prints its end, and
-# leaves the sessions of other turns alone; a simulated sticky process is not told what to deviate in
+# a simulation starts no other process, runs no command or tool of a user, reads no variable for debugging, keeps a turn
+# before it prints its end, and leaves the sessions of other turns alone; a simulated sticky process is not told what to
+# deviate in
 NOT_SHOWN = frozenset(
     {
         ("interactive.settings-cannot-widen", "own-tool"),
         ("model.takes-effect", "model"),
         ("network.loopback-only", "package-registry"),
+        ("output.any-settings", "environment"),
         ("output.any-settings", "hooks"),
         ("question.is-told", "hang"),
         ("process.clean-exit", "left-running"),
