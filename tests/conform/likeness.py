@@ -43,11 +43,12 @@ SCENARIOS = ("two-turns", "three-turns")
 PATIENCE = 120.0  # seconds; no fault is played, so only a slow machine needs them
 HEAD = """# Simulated and real engines
 
-Does your orchestrator meet the same on a [simulated engine](simulated-engines.md) as on the real one? turngate's tests
-play the scenarios below without a fault on both, with right and wrong orchestrators. They compare each call: its exit
-code, its session id, the kinds of its records, what the model was asked, whether the session is stored, and whether it
-prints on stderr. A process for several turns is one call, of which they compare the kinds of its messages, except over
-HTTP. A nightly test fails if a difference has no reason in the second table.
+See here where a [simulated engine](simulated-engines.md) behaves differently from the real one, so that you know what
+your tests can't show. turngate's tests play the scenarios below without a fault on both, with right and wrong
+orchestrators. They compare each call of an engine: its exit code, its session id, the kinds of its records, what the
+model was asked, whether the session is stored, and whether the engine prints on stderr. A process for several turns
+counts as one call, of which the tests compare the kinds of messages, except over HTTP. If a difference has no reason in
+the second table, a nightly test fails.
 
 | engine | scenario | measured | alike | different |
 |---|---|---|---|---|"""

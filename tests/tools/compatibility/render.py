@@ -43,13 +43,14 @@ def page(known: Histories) -> str:
     parts = (_part(engine, known.get(engine)) for engine in _engines())
     return (
         "# Compatibility of published releases\n\n"
-        "Find your engine and the row of your release. The last column has what failed, or the clause that made the\n"
+        "Find your engine and the row of your release. The last column shows what failed, or the clause that made the\n"
         "release broken. What a usable release still does wrong is under *Deviations*, with what your orchestrator\n"
         "must do about it. A verdict says nothing about clauses that are newer than its [clause\n"
         "set](exit-codes.md#clause-sets).\n\n"
-        "*Tested* says how many of the stable releases in a row were tested. Engines that turngate can't install, and\n"
-        "withdrawn ones, are judged by their recordings, on the clauses that recordings can answer. `make history`\n"
-        f"measures all this, and `make compatibility` writes this page.\n\n{''.join(parts)}"
+        "*Tested* says how many of the stable releases in the range of that row were tested. If turngate can't\n"
+        "install an engine, or its vendor withdrew it, recordings of the engine are judged instead, on the clauses\n"
+        "that recordings can answer. `make history` measures all this, and `make compatibility` writes this page.\n\n"
+        f"{''.join(parts)}"
     ).rstrip() + "\n"
 
 
