@@ -23,7 +23,7 @@ A client library is not a whole orchestrator, and its caller can often make up f
 | `no-answer`, `blank-answer` | checks that the answer is not blank |
 | `exits-unread`, `prompt-200-kb` | keeps prompts below the limit that a section names |
 | `prompt-with-dash`, `reply-is-a-flag` | passes no prompt that starts with a dash |
-| all scenarios that hang, `launcher`, `background-child` | at its own deadline, ends the process group that it started |
+| all that hang, `launcher`, `background-child` | at its own deadline, ends the process group that it started |
 
 The sections below name the fields to check, and what else helps. A scenario is skipped if the engine or the form of
 its output can't play it, or if the scenario needs a reply and the orchestrator has only one turn.
