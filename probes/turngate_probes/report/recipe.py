@@ -50,7 +50,7 @@ _REDIRECTS: Final = {
 _REPORTS: Final = {
     "denied": "names a tool that was denied",
     "error": "reports an error after which the turn goes on",
-    "answer": "has a text of the agent, which counts if the final record has none",
+    "answer": "has a text of the agent, which is the answer if the final record has none",
 }
 # of these sections, the notes are for whoever runs the engine
 _NOTED: Final = ("launch", "guards", "environment", "streams", "handle", "end", "final", "store")
@@ -84,11 +84,11 @@ class Recipe(Struct, frozen=True):
         if not self.tested:
             purpose = f"to run {self.title} ({release}) as turngate would, which has not tested this release"
         intro = (
-            f"What an orchestrator of your own passes and reads, {purpose}. It is all that contract "
-            f"{self.contract_version} of `{self.engine}` says of a turn in a process of its own. The commands are for "
-            "a POSIX shell in the workspace: `PROMPT` is the prompt, `SESSION` the session id, and `OUT` a folder "
-            "outside the workspace for what the engine prints. In mode interactive the engine does nothing that needs "
-            "a permission, in mode auto it acts without asking."
+            f"Let your own orchestrator pass and read the following, {purpose}. This is everything that contract "
+            f"{self.contract_version} of `{self.engine}` says about a turn in a process of its own. The commands are "
+            "for a POSIX shell in the workspace: `PROMPT` is the prompt, `SESSION` the session id, and `OUT` a folder "
+            "outside the workspace for what the engine prints. In mode interactive, the engine does nothing that "
+            "needs a permission; in mode auto, it acts without asking."
         )
         parts = (f"## {section.title}\n\n{section.text}" for section in self.sections)
         return "\n\n".join((f"# Run {self.title} as turngate does", _filled(intro), *parts)) + "\n"
@@ -159,22 +159,22 @@ def _guards(contract: EngineContract) -> Iterator[str]:
     files = {**guards.files, **(means.files if means else {})}
     if files:
         yield (
-            "Write these files into a folder that no workspace and no engine can change, and compare them before each "
-            "turn. The commands below name it `FILES`."
+            "Write these files into a folder that no workspace and no engine can change. Before each turn, check that "
+            "the files are unchanged. The commands below name the folder `FILES`."
         )
         for name, content in files.items():
             yield _code('mkdir -p "$FILES"', f"cat > \"$FILES/{name}\" <<'END'", content.rstrip("\n"), "END")
     if not files:
-        yield "The engine needs no file. What guards it are the options and variables in the commands below."
+        yield "The engine needs no files: the options and variables in the commands below guard it."
     kinds = dict.fromkeys(_REDIRECTS[redirect.kind] for redirect in contract.redirects)
     if kinds and contract.guards != Guards():
         yield f"Without what the commands below pass, a workspace can {_listed([*kinds], 'or')}."
     if guards.proof:
         yield (
-            f"`{guards.proof}` names a pipe. The file opens it for reading once it has had an effect, so nobody sends "
-            "a prompt to an engine that runs without its guard, for example behind a wrapper that replaces the "
-            "variable. Without it the command waits forever: end it at a deadline, and refuse the turn. Once opened, "
-            "the pipe is removed, since the engine's other processes would wait for it, too."
+            f"`{guards.proof}` names a pipe. The file opens the pipe for reading once the guard has had an effect, so "
+            "no prompt reaches an engine that runs without its guard, for example behind a wrapper that replaces the "
+            "variables below. If the guard is lost, the command waits forever: end it at a deadline, and refuse the "
+            "turn. Once opened, the pipe is removed, since the engine's other processes would wait for it, too."
         )
     if settings := [each for each in contract.unsafe_settings if not each.kept_only]:
         yield "No option outranks these settings of the user. Refuse interactive turns while one of them is there:"
@@ -199,8 +199,8 @@ def _environment(contract: EngineContract) -> Iterator[str]:
     described = contract.environment
     places = ("HOME", *described.locations)
     yield (
-        "Pass these variables of yours and no others, so that nothing else of your machine reaches the engine: the "
-        "last line has those of this engine."
+        "Pass only these variables of yours, so that nothing else of your environment reaches the engine. The last "
+        "line of names has the variables of this engine."
     )
     own = "|".join(dict.fromkeys((*places, *described.passed)))
     yield _code(
@@ -261,7 +261,7 @@ def _choices(contract: EngineContract) -> Iterator[str]:
         )
         yield _code(options)
         if contract.artifacts.yields_to:
-            yield f"Beside {_names(contract.artifacts.yields_to, 'or')} that doesn't work."
+            yield f"If a caller passes {_names(contract.artifacts.yields_to, 'or')}, this doesn't work."
 
 
 def _resume(contract: EngineContract) -> Iterator[str]:
@@ -279,11 +279,11 @@ def _resume(contract: EngineContract) -> Iterator[str]:
 def _session_id(contract: EngineContract) -> Iterator[str]:
     place = contract.handle
     yield (
-        f"It is `{place.field}` in {_PLACES[place.record]}{_matching(place.match)} on {place.stream}. Take it from no "
-        "other place: a model can print anything that looks like one."
+        f"The session id is `{place.field}` in {_PLACES[place.record]}{_matching(place.match)} on {place.stream}. Take "
+        "it from no other place: a model can print anything that looks like an id."
     )
     yield f"- It looks like `{place.nonexistent_id}`. Store it as it is, and don't check its form."
-    yield "- Refuse one that is blank, begins with a dash, has control characters, or is longer than 512 bytes."
+    yield "- Refuse an id that is blank, begins with a dash, has control characters, or is longer than 512 bytes."
     yield "- Compare the id that a resume prints with the one you passed: another one is another session."
     if contract.store:
         check = contract.store.check
@@ -301,26 +301,29 @@ def _end(contract: EngineContract) -> Iterator[str]:
         yield from (f"- On {name}, skip lines that match {_span(noise)}." for noise in framed.noise)
         for one in framed.records:
             at = "begin" if one.at == "first" else "end"
-            yield f"- Of {name}, lines that {at} the text and match {_span(one.pattern)} are a record `{one.name}`."
+            yield f"- On {name}, lines that {at} the text and match {_span(one.pattern)} are a record `{one.name}`."
     if streams.stdout_file:
-        yield "Give it a file as standard output, as the commands do: into a pipe it may lose the end of its answer."
+        yield (
+            "Give the engine a file as standard output, as the commands do: if it prints into a pipe, the end of its "
+            "answer may be lost."
+        )
     what = "a record" + _matching(end.match) if end.match else _whole(contract.stream(end.stream))
-    yield f"A turn has succeeded if it exits with 0, {end.stream} has {what}, and nothing of this is there:"
+    yield f"A turn has succeeded if the engine exits with 0, {end.stream} has {what}, and none of these occurs:"
     yield "- another exit code, whatever was printed"
     for sign in contract.failures:
         said = f"; `{sign.message}` has the reason" if sign.message else ""
         has = f" with `{sign.has}`" if sign.has else ""
         yield f"- on {sign.stream}, a record{_matching(sign.match)}{has}{said}"
     if end.followed_by:
-        yield f"After the record that ends it, records of {_names(end.followed_by, 'or')} may follow."
+        yield f"After the record that ends the turn, records of {_names(end.followed_by, 'or')} may follow."
     yield f"The answer is {_answer(contract.final)}."
     if contract.reports:
-        yield "What it reports beside the answer neither ends the turn nor fails it:"
+        yield "What the engine reports beside the answer neither ends the turn nor lets it fail:"
     for report in contract.reports:
         path = f"{report.field}, of each item {report.item}" if report.item else report.field
         yield f"- `{path}` of a record{_matching(report.match)} on {report.stream} {_REPORTS[report.kind]}."
     others = "names" if contract.events.field else "keys"
-    yield f"Ignore records of other {others} than {_names(contract.events.names)}."
+    yield f"Ignore records with other {others} than {_names(contract.events.names)}."
 
 
 def _whole(framed: Framed) -> str:
@@ -346,11 +349,10 @@ def _limits(contract: EngineContract) -> Iterator[str]:
             yield from _channel(channel, f"With the prompt as {tokens} instead, ")
     uses = allowed(contract, Mode.INTERACTIVE)
     listed = "; ".join(_span(use) for use in uses) or "those above"
-    yield f"- In mode interactive pass no options but {listed}: others can let it act."
+    yield f"- In mode interactive, pass no options but {listed}: others can let the engine act."
     flags = dict.fromkeys(f"`{name}`" for flag in contract.auto_flags for name in (flag.flag, *flag.aliases))
-    yield f"- With other values than above, these let it act without asking: {', '.join(flags)}."
-    for lost in contract.unavailable_tools:
-        yield f"- In mode interactive the agent lacks {_names(lost.tools)}: {lost.why}."
+    yield f"- With other values than those above, these let the engine act without asking: {', '.join(flags)}."
+    yield from _lost_tools(contract)
     if directory := contract.resume_probe.directory:
         yield f"- `{directory}` must be writable, or possible to create: sessions are stored there."
     for section in _NOTED:
@@ -363,6 +365,14 @@ def _limits(contract: EngineContract) -> Iterator[str]:
         yield "If one of these patterns matches in a prompt, the engine sends the file at `path` to the model:"
         # in a block, since Markdown takes `<!` in a line for HTML
         yield "\n".join(("```text", *(mark.pattern for mark in contract.file_marks), "```"))
+
+
+def _lost_tools(contract: EngineContract) -> Iterator[str]:
+    lost = dict[str, list[str]]()
+    for each in contract.unavailable_tools:
+        lost.setdefault(each.why, []).extend(each.tools)
+    for why, tools in lost.items():
+        yield f"- In mode interactive, the agent lacks {_names(tools)}: {why}."
 
 
 def _channel(channel: PromptChannel, begin: str) -> Iterator[str]:
@@ -378,7 +388,7 @@ def _caveats(contract: EngineContract) -> Iterator[str]:
     if not contract.deviations:
         yield "None is known."
         return
-    yield "What this release does otherwise than a clause says, and what you must do:"
+    yield "How this release differs from what clauses say, and what you must do:"
     catalogue, grouped = load.catalogue(), dict[tuple[str, str], list[str]]()
     for each in contract.deviations:
         meaning = catalogue[each.clause].symptoms.get(each.symptom, each.symptom)
