@@ -101,7 +101,7 @@ def _scenarios(_ctx: click.Context, _option: click.Parameter, names: tuple[str, 
 def conform(options: ConformOptions) -> int:
     """Test an orchestrator: does it notice when an engine misbehaves?
 
-    COMMAND is your driver, five to fifteen lines in any language. turngate runs it once per
+    COMMAND is your driver, a short program in any language. turngate runs it once per
     scenario, with simulated engines first on PATH. It starts a conversation with $TURNGATE_PROMPT,
     sends $TURNGATE_REPLY when the engine's turn has ended, prints the final answer, and exits
     with 0, or with another code if the conversation failed.

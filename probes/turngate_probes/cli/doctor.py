@@ -40,7 +40,7 @@ def doctor(*, as_json: bool) -> int:
     shims of mise, asdf, volta, nodenv and pyenv it reads what they would run here.
 
     Exit codes: 0 every release found is compatible; 1 one is broken or degraded; 2 there is no verdict on one, a place
-    pins none, or none was found; 130 interrupted.
+    pins none, a file could not be searched, or none was found; 130 interrupted.
     """
     import json
     import os

@@ -273,7 +273,7 @@ def _models(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
             continue
         unnamed = "the model that it takes by itself, which no request named"
         own = f"{models.own}, which it takes by itself" if models.own else unnamed
-        parts = [f"{own} (it depends on {models.depends_on})"] if models.depends_on else []
+        parts = [f"{own} (the choice depends on {models.depends_on})"] if models.depends_on else []
         none = f"it takes none by itself: {models.none_because}" if models.none_because else _NO_MODEL
         why = "" if models.depends_on else f", because {none}"
         parts += [f"{models.asked}, for which turns ask{why}"] if models.asked else []

@@ -161,11 +161,11 @@ def test_the_models_are_named_with_what_they_depend_on() -> None:
         j.started(), known, j.turn(), j.ended()
     )
     planned = structs.replace(planned, default_model="the login")
-    assert "which it takes by itself (it depends on the login), and with stub, for which turns ask\n" in text(
+    assert "which it takes by itself (the choice depends on the login), and with stub, for which turns ask\n" in text(
         j.started(), planned, j.turn(), j.ended()
     )
     unnamed = text(j.started(), planned, j.turn(requests=[]), j.ended())
-    assert "the model that it takes by itself, which no request named (it depends on the login)" in unnamed
+    assert "the model that it takes by itself, which no request named (the choice depends on the login)" in unnamed
 
 
 def test_a_verdict_on_a_simulated_engine_is_qualified() -> None:

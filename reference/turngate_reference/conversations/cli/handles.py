@@ -80,10 +80,10 @@ def show(data: DataDir, handle: str) -> None:
 
 
 @handles.command()
-@click.option("--older-than", required=True, metavar="AGE", help="Age, for example 30d, 12h or 4w.")
+@click.option("--older-than", required=True, metavar="AGE", help="Time since the last use, for example 30d, 12h or 4w.")
 @click.pass_obj
 def prune(data: DataDir, older_than: str) -> None:
-    """Remove old records with their run directories.
+    """Remove records that were not used for some time, with their run directories.
 
     Those of unfinished served runs stay. If turngate was killed in a turn, its engine is ended first.
     """
