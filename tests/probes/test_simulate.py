@@ -75,7 +75,7 @@ ENGINES_AT_ONCE = 4
 CASES_RUN = tuple(case for case in CASES if case.name != "later-minute")
 NOT_RUN = {"resume.later-minute", "resume.isolation", "executable.unchanged"}
 # a simulated engine contacts only the stub model, and offers no tool for questions, whatever the real one does
-NOT_SIMULATED = {"network.loopback-only", "question.is-told"}
+NOT_SIMULATED = {"network.loopback-only", "output.any-settings", "question.is-told"}
 
 
 @pytest.fixture(scope="module", name="spectators")
