@@ -1,6 +1,7 @@
 """What users write to name a release: `codex`, `codex@0.169.0` or `codex=/path`."""
 
 import re
+import shlex
 from pathlib import Path
 
 from msgspec import Struct
@@ -37,7 +38,7 @@ def parse_target(text: str) -> Target:
             f"write ENGINE, ENGINE@VERSION or ENGINE=PATH; engines: {', '.join(known)}, and yours with --contracts DIR",
         )
         if target and (mine := next(Path().glob(f"*/engines/{name}.yaml"), None)):
-            name, hint = "", f"to use {mine}, pass --contracts {mine.parents[1]}"
+            name, hint = "", f"to use {mine}, pass --contracts {shlex.quote(str(mine.parents[1]))}"
         if text == "-" or text.endswith(".json"):
             name, hint = "", "--json takes no value; write files with --report FILE"
         elif "/" in text and "=" not in text:

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import UNSET, UnsetType, structs
 
 from turngate import UsageError
-from turngate.contract.clauses import Clause, Reason, Result
+from turngate.contract.clauses import Clause, ClauseSet, Reason, Result
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import (
     CallEvidence,
@@ -186,9 +186,11 @@ def _models(plan: ReleasePlanned, turns: Iterable[TurnEvent]) -> TestedModels | 
 
 def _clause_set(plan: ReleasePlanned, started: ProbeStarted, results: Iterable[ClauseResult]) -> str:
     """Return the set of clauses that a verdict was given by: recordings say nothing about sets that are newer."""
-    if plan.source != "recordings":
-        return started.clause_set
-    # what a contract alone declares was answered by no recording
+    return recorded_set(results) if plan.source == "recordings" else started.clause_set
+
+
+def recorded_set(results: Iterable[ClauseResult]) -> ClauseSet:
+    """Return the newest set of which recordings have answered a clause; what only a contract declares is no answer."""
     answered = [one for one in results if one.evidence or one.result is not Result.DEVIATES]
     return catalogue().set_of_recordings((one.id, one.result) for one in answered)
 

@@ -6,10 +6,12 @@ That is the file that `--anchor` names, else the one that pins the engine's pack
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from turngate import engine_names, load_contract
+from turngate.files import read_regular
 from turngate.sanitize import visible
 from turngate_probes.report.reports import ReleaseReport
 
@@ -80,8 +82,10 @@ def root() -> Path:
 
 def _is_checkout(folder: Path) -> bool:
     """Whether git takes a folder for a checkout: sandboxes of engines put an empty `.git` into folders like /tmp."""
-    git = folder / ".git"
-    return (git / "HEAD").exists() or (git.is_file() and git.read_bytes().startswith(b"gitdir:"))
+    mark = b"gitdir:"
+    with suppress(OSError):
+        return (folder / ".git/HEAD").exists() or read_regular(folder / ".git", len(mark)) == mark
+    return False
 
 
 def _workflow() -> Place | None:

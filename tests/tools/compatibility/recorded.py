@@ -13,6 +13,7 @@ from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.cases import CASES
 from turngate_probes.record import replay
 from turngate_probes.releases import recorded_releases
+from turngate_probes.report.build import recorded_set
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 
@@ -38,7 +39,7 @@ def _judged(engine: str, version: str) -> KnownRelease:
     return KnownRelease(
         version=version,
         verdict=verdict(tuple(results.values()), recordings_only=True),
-        clause_set=load.catalogue().set_of_recordings((name, result.result) for name, result in results.items()),
+        clause_set=recorded_set(results.values()),
         profile=profile(able).kind if able else None,
         clauses={name: _known(result) for name, result in results.items()},
     )

@@ -140,7 +140,8 @@ def _summed(engine: str, known: History | None) -> Iterator[tuple[str, ...]]:
         partly = sum(release.verdict is None for release in tested)
         counted = f"{len(tested)} of {len(known.published)}" + (f", {partly} on single clauses" if partly else "")
         newest = next((_newest(release) for release in reversed(whole) if release.tested), ABSENT)
-        yield title, counted, *_counts(whole), _clause_sets(whole), _usable_since(whole) or ABSENT, newest
+        sets = _clause_sets(release for release in whole if release.tested)
+        yield title, counted, *_counts(whole), sets, _usable_since(whole) or ABSENT, newest
 
 
 def _counts(tested: Sequence[KnownRelease]) -> tuple[str, ...]:
