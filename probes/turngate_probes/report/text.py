@@ -276,7 +276,7 @@ def _models(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
         parts = [f"{own} (the choice depends on {models.depends_on})"] if models.depends_on else []
         none = f"it takes none by itself: {models.none_because}" if models.none_because else _NO_MODEL
         why = "" if models.depends_on else f", because {none}"
-        parts += [f"{models.asked}, for which turns ask{why}"] if models.asked else []
+        parts += [f"{models.asked}, which turns ask for by name{why}"] if models.asked else []
         yield 0, Text(visible(f"{release.release} was tested with {', and with '.join(parts)}"))
 
 

@@ -111,8 +111,10 @@ def settings_lines(release: ReleaseReport) -> tuple[str, ...]:
 
 def named(releases: Sequence[str]) -> str:
     """Return the names of releases, shortened to a few if there are many."""
-    more = len(releases) - MOST_NAMED
-    return ", ".join(releases[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    # a single one that is left out would be named in as many words
+    shown = releases if len(releases) <= MOST_NAMED + 1 else releases[:MOST_NAMED]
+    more = len(releases) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 def duration(seconds: float) -> str:

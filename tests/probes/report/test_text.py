@@ -153,16 +153,19 @@ def test_verbose_text_adds_caveats_turns_and_cpu(snapshot: SnapshotAssertion) ->
 def test_the_models_are_named_with_what_they_depend_on() -> None:
     """Where the contract names no model that the release takes by itself, the report says so, and why if it knows."""
     planned = structs.replace(j.planned(), asked_model="stub")
-    assert "was tested with stub, for which turns ask, because the contract names none that it takes by itself" in text(
-        j.started(), planned, j.turn(), j.ended()
+    assert (
+        "was tested with stub, which turns ask for by name, because the contract names none that it takes by itself"
+        in text(j.started(), planned, j.turn(), j.ended())
     )
     known = structs.replace(planned, no_default_model="an own provider needs one")
-    assert "with stub, for which turns ask, because it takes none by itself: an own provider needs one\n" in text(
-        j.started(), known, j.turn(), j.ended()
+    assert (
+        "with stub, which turns ask for by name, because it takes none by itself: an own provider needs one\n"
+        in text(j.started(), known, j.turn(), j.ended())
     )
     planned = structs.replace(planned, default_model="the login")
-    assert "which it takes by itself (the choice depends on the login), and with stub, for which turns ask\n" in text(
-        j.started(), planned, j.turn(), j.ended()
+    assert (
+        "which it takes by itself (the choice depends on the login), and with stub, which turns ask for by name\n"
+        in text(j.started(), planned, j.turn(), j.ended())
     )
     unnamed = text(j.started(), planned, j.turn(requests=[]), j.ended())
     assert "the model that it takes by itself, which no request named (the choice depends on the login)" in unnamed

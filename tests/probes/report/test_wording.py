@@ -16,7 +16,7 @@ from turngate_probes.report.github import annotations
 from turngate_probes.report.publish import renderer
 from turngate_probes.report.release_view import view
 from turngate_probes.report.text import report_lines
-from turngate_probes.report.wording import counted, duration, known, profile_of, verdict_of, version_of
+from turngate_probes.report.wording import counted, duration, known, named, profile_of, verdict_of, version_of
 
 
 def test_the_number_of_caveats_stands_with_the_verdict() -> None:
@@ -98,3 +98,9 @@ def test_no_format_judges_a_resume_that_was_not_tested(
     assert not re.search(r'sticky.process|"supported": false|not reliable|None', written)
     if suffix in (".xml", ".md", ".html"):  # they show the profile
         assert "not known" in rendered
+
+
+def test_a_list_of_releases_leaves_out_more_than_one_or_none() -> None:
+    """One that is left out alone would be named in as many words."""
+    assert named(["a", "b", "c", "d", "e"]) == "a, b, c, d, e"
+    assert named(["a", "b", "c", "d", "e", "f"]) == "a, b, c, d and 2 more"
