@@ -75,6 +75,7 @@ READ_BY = {
     ("contract-safety.md", "yaml"): "tests/packaging/test_writing_a_contract.py",
     ("gate.md", "toml"): "tests/probes/gate/test_settings.py",
     ("gate.md", "yaml"): "tests/probes/gate/decision/test_command.py",
+    ("getting-started.md", "text"): "tests/probes/cli/test_doctor.py",
     ("handles.md", "sh"): "tests/reference/test_server.py",
     ("iflow.md", "js"): "tests/acceptance/test_iflow_wrapper.py",
     ("matrix.md", "sh"): "tests/probes/matrix/command/test_shards_of_systems.py",

@@ -13,6 +13,7 @@ from turngate.contract.load import first_error
 from turngate.contract.verdict import Verdict
 from turngate_probes.cli.doctor import doctor
 
+ROOT = Path(__file__).parents[3]
 CODEX = history.load("codex")
 SAFE = CODEX.newest_safe()
 
@@ -55,6 +56,15 @@ def test_a_pinned_release_has_a_verdict_and_actions(project: Path) -> None:
     said = "exit code 0: each release that was found is compatible by its clause set"
     assert more[-2:] == [f"No program in {project} was run.", said]
     assert ended.return_value == 0
+
+
+def test_docs_show_what_the_command_prints(project: Path) -> None:
+    """docs/getting-started.md shows the output for a Dockerfile with its line."""
+    page = (ROOT / "docs" / "getting-started.md").read_text("utf-8")
+    found = re.search(r"the line `(?P<line>RUN .+?)`.*?^```text\n(?P<output>.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert found
+    (project / "Dockerfile").write_text(f"FROM node:22\n{found['line']}\n")
+    assert run().output.startswith(f"{found['output']}\nNo program in ")
 
 
 def test_an_unknown_release_says_how_to_test_it(project: Path) -> None:
