@@ -26,7 +26,7 @@ def init(names: tuple[str, ...], *, yes: bool) -> int:
     """
     from turngate import MachineError, UsageError
     from turngate.sanitize import visible
-    from turngate_probes.gate.first_files import engines_of, first_files, source_of_turngate
+    from turngate_probes.gate.first_files import engines_of, first_files, has_known_ci, source_of_turngate
     from turngate_probes.releases.target import parse_target
 
     folder = Path.cwd()
@@ -39,6 +39,8 @@ def init(names: tuple[str, ...], *, yes: bool) -> int:
     files = list(first_files(folder, list(dict.fromkeys(chosen)), source_of_turngate()))
     for file in files:
         click.echo(f"{file.path}:\n" + "".join(f"  {visible(line)}\n" for line in file.text.splitlines()))
+    if not has_known_ci(folder):
+        click.echo("no folder .github and no file .gitlab-ci.yml is here; in another CI, run: turngate gate")
     if not files:
         click.echo("nothing to write: the settings, and the jobs of the CI that is here, exist")
     elif not yes:

@@ -13,6 +13,7 @@ from turngate_probes.releases.project_pins import project_pin
 from turngate_probes.releases.source import not_installed
 
 UNKNOWN_SOURCE = "git+https://GIT_HOST/OWNER/turngate@COMMIT"
+_GITHUB, _GITLAB = ".github", ".gitlab-ci.yml"
 _TEMPLATES = Path(__file__).with_name("workflows")
 _SETTINGS = """\
 # What `turngate gate` tests: whether you can upgrade to the newest release of these engines.
@@ -46,11 +47,16 @@ def first_files(folder: Path, engines: Sequence[str], source: str) -> Iterator[F
     if not (folder / FILE).exists() and own.isdisjoint(read_settings(folder).places.values()):
         listed = ", ".join(json.dumps(engine) for engine in engines)
         yield FirstFile(Path(FILE), _SETTINGS.format(engines=listed, first=engines[0]))
-    if (folder / ".github").is_dir():
+    if (folder / _GITHUB).is_dir():
         yield from _job(folder, "github.yml", ".github/workflows/turngate.yml", source)
-    if (folder / ".gitlab-ci.yml").is_file():
+    if (folder / _GITLAB).is_file():
         path = ".gitlab/turngate.yml"
-        yield from _job(folder, "gitlab.yml", path, source, f"add to .gitlab-ci.yml: include: [{{local: {path}}}]")
+        yield from _job(folder, "gitlab.yml", path, source, f"add to {_GITLAB}: include: [{{local: {path}}}]")
+
+
+def has_known_ci(folder: Path) -> bool:
+    """Tell whether a project has a CI for which `first_files` has a job."""
+    return (folder / _GITHUB).is_dir() or (folder / _GITLAB).is_file()
 
 
 def source_of_turngate() -> str:

@@ -1,10 +1,10 @@
 """The progress of a running probe: a table on a terminal, otherwise a plain line now and then."""
 
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
-from threading import Lock
 
 from msgspec import Struct
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -119,7 +119,7 @@ class Progress:
 
     def __init__(self, clock: Clock) -> None:
         self.rows: dict[str, ProgressRow] = {}
-        self._clock, self._lock = clock, Lock()
+        self._clock, self._lock = clock, threading.Lock()
         self._planned = self._kept = 0
         self._done = set[str]()
         self._unit, self._at_most, self._begun, self._last_turns = "releases", "", 0.0, 0
@@ -210,28 +210,39 @@ class Progress:
 
 
 class ProgressLines:
-    """Prints a line for each important event, and one for the progress every `HEARTBEAT` seconds at most."""
+    """Prints a line for each important event, and one for the progress after `HEARTBEAT` seconds without a line."""
 
     def __init__(self, console: Console, clock: Clock) -> None:
         self._console, self._clock, self._last = console, clock, clock()
-        self._progress, self._installing = Progress(clock), set[str]()
+        self._progress, self._installing, self._lock = Progress(clock), set[str](), threading.Lock()
 
     def follow(self, event: Event) -> None:
-        """Handle an event, and print a line if it is due."""
-        begins = False
-        if isinstance(event, InstallProgress):
-            begins = event.release not in self._installing
-            self._installing.add(event.release)
-        self._progress.follow(event)
-        lines, now = _lines(event, begins=begins), self._clock()
-        if not lines and now - self._last >= HEARTBEAT:
+        """Handle an event, and print its lines."""
+        with self._lock:
+            begins = False
+            if isinstance(event, InstallProgress):
+                begins = event.release not in self._installing
+                self._installing.add(event.release)
+            self._progress.follow(event)
+            lines = _lines(event, begins=begins)
+            if isinstance(event, ReleaseFinished | ReleaseFailed) and (overall := self._progress.overall()):
+                whole = f"{lines[0]} ({overall})"
+                lines = [whole] if len(whole) <= LONGEST_LINE else [*lines, overall]
+            self._print(lines)
+        self.beat()
+
+    def beat(self) -> float:
+        """Print the progress if it is due, and return the seconds until it may be due again."""
+        with self._lock:
+            if (left := self._last + HEARTBEAT - self._clock()) > 0:
+                return left
             overall, running = self._progress.overall(), self._progress.running()
-            lines = [_fitted([overall, *(row.counted() for row in running)] if overall else list(map(str, running)))]
-        elif isinstance(event, ReleaseFinished | ReleaseFailed) and (overall := self._progress.overall()):
-            whole = f"{lines[0]} ({overall})"
-            lines = [whole] if len(whole) <= LONGEST_LINE else [*lines, overall]
+            self._print([_fitted([overall, *(row.counted() for row in running)])] if overall else map(str, running))
+            return HEARTBEAT
+
+    def _print(self, lines: Iterable[str]) -> None:
         for line in filter(None, lines):
-            self._last = now
+            self._last = self._clock()
             self._console.print(Text(_cut(visible(line))), soft_wrap=True)
 
 
@@ -297,23 +308,39 @@ def _lines(event: Event, *, begins: bool) -> list[str]:
 def live(console: Console, interrupt: Interrupt, clock: Clock = time.monotonic) -> Iterator[Listener]:
     """Show the progress of a probe while the block runs, and yield the listener for the journal.
 
-    The table on a terminal disappears when the block ends; lines stay. If a line can't be printed, the probe is
+    The table on a terminal disappears when the block ends; lines stay, and a thread prints the progress if nothing
+    else happens for long. If a line can't be printed, the probe is
     interrupted, and the OSError is raised when the block ends. `clock` never goes back.
     """
     if not console.is_terminal or console.is_dumb_terminal:
-        lines, failed = ProgressLines(console, clock), list[OSError]()
+        lines, failed, ended = ProgressLines(console, clock), list[OSError](), threading.Event()
 
         def follow(event: Event) -> None:
-            try:
+            with guarded():
                 lines.follow(event)
+
+        @contextmanager
+        def guarded() -> Iterator[None]:
+            try:
+                yield
             except OSError as error:
                 failed.append(error)
                 interrupt.set()
 
+        def beat() -> None:
+            due = HEARTBEAT
+            with guarded():
+                while not ended.wait(due):
+                    due = lines.beat()
+
+        beats = threading.Thread(target=beat, name="progress")
         try:
             with commands_off(console):
+                beats.start()
                 yield follow
         finally:
+            ended.set()
+            beats.join()
             if failed:
                 raise failed[0]
         return

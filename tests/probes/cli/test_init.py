@@ -18,6 +18,7 @@ def test_it_shows_before_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture
     """Without a terminal and --yes nothing is written; with it the files are, and the next command is named."""
     assert cli.run(["init", "codex"]) == 1
     shown = capsys.readouterr().out
+    assert "another CI" not in shown
     assert "turngate.toml:\n  # What `turngate gate` tests" in shown
     assert shown.endswith("next: turngate init --yes codex\n")
     assert [path.name for path in tmp_path.iterdir()] == [".github"]
@@ -25,6 +26,14 @@ def test_it_shows_before_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().out.endswith("\nnext: turngate gate\n")
     assert 'engines = ["codex"]' in Path("turngate.toml").read_text()
     assert Path(".github/workflows/turngate.yml").is_file()
+
+
+def test_another_ci_gets_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a CI that it knows, only the settings are written, and the command for the job is named."""
+    (tmp_path / ".github").rmdir()
+    assert cli.run(["init", "codex", "--yes"]) == 0
+    assert "in another CI, run: turngate gate\n" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["turngate.toml"]
 
 
 def test_a_release_is_no_engine(capsys: pytest.CaptureFixture[str]) -> None:

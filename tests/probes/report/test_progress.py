@@ -1,5 +1,6 @@
 import io
 import re
+import threading
 from unittest.mock import Mock
 
 import pytest
@@ -97,6 +98,25 @@ def test_a_pipe_hears_a_heartbeat_now_and_then() -> None:
     ]
     (_, line) = piped(j.planned(turns=0), j.clause("stream.framing"), between=HEARTBEAT)
     assert line == f"{RELEASE}: 0 of 0 turns, 1 passed, 0 failed"
+
+
+def test_a_pipe_hears_heartbeats_although_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a turn hangs, the progress is printed again and again, and no longer once the probe has ended."""
+    beats = threading.Semaphore(0)
+
+    class Heard(io.StringIO):
+        def write(self, text: str) -> int:
+            if "1 of about 3 turns" in text:
+                beats.release()
+            return super().write(text)
+
+    monkeypatch.setattr("turngate_probes.report.progress.HEARTBEAT", 0.01)
+    with live(Console(file=Heard()), Interrupt()) as listener:
+        listener(j.planned())
+        listener(j.turn())
+        for _ in range(3):
+            beats.acquire()
+    assert "progress" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_the_table_says_how_far_each_release_is() -> None:
