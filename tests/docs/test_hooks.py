@@ -16,7 +16,6 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.long
-@pytest.mark.nightly
 def test_the_site_holds_each_page_and_has_no_warning(tmp_path: Path) -> None:
     """The site builds in strict mode, in which a dead link or a page missing from the navigation fails."""
     built = subprocess.run(
