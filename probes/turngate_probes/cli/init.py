@@ -2,10 +2,14 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from turngate_probes.cli.shared_options import engines
+
+if TYPE_CHECKING:
+    from turngate_probes.gate.first_files import FirstFile
 
 
 @click.command()
@@ -24,7 +28,7 @@ def init(names: tuple[str, ...], *, yes: bool) -> int:
 
     Exit codes: 0 written, or nothing to write; 1 not written; 2 it can't be done.
     """
-    from turngate import MachineError, UsageError
+    from turngate import UsageError
     from turngate.sanitize import visible
     from turngate_probes.gate.first_files import engines_of, first_files, has_known_ci, source_of_turngate
     from turngate_probes.releases.target import parse_target
@@ -49,6 +53,15 @@ def init(names: tuple[str, ...], *, yes: bool) -> int:
             return 1
         if not click.confirm(f"Write {'this file' if len(files) == 1 else f'these {len(files)} files'}?"):
             return 1
+    _write(folder, files)
+    click.echo("next: turngate gate")
+    return 0
+
+
+def _write(folder: Path, files: "list[FirstFile]") -> None:
+    """Write files that don't exist, and say what is left to do."""
+    from turngate import MachineError
+
     for file in files:
         try:
             (folder / file.path).parent.mkdir(parents=True, exist_ok=True)
@@ -57,5 +70,3 @@ def init(names: tuple[str, ...], *, yes: bool) -> int:
         except OSError as error:
             raise MachineError(f"can't write {file.path}: {error.strerror}") from error
         click.echo(f"wrote {file.path}" + (f"; {file.then}" if file.then else ""))
-    click.echo("next: turngate gate")
-    return 0

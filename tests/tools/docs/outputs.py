@@ -14,13 +14,14 @@ from pathlib import Path
 from turngate.files import default_cache
 
 PLACE = re.compile(r"(?P<begin><!-- output: (?P<command>.+?) -->\n).*?(?P<end><!-- /output -->)", re.DOTALL)
-# what differs from run to run: ids, ports, dates, durations, requests until an end, where the cache is (a long path is
-# shortened), and the lines about progress
+# what differs from run to run: ids, ports, dates, durations, requests until an end, how many releases are published,
+# where the cache is (a long path is shortened), and the lines about progress
 VARYING = (
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<id>"),
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:<port>"),
     (re.compile(r"\b\d{8}T\d{6}(?:\.\d+)?Z-\d+"), "<time>"),
     (re.compile(r"\b(?:\d+ (?:h|min) )?\d+(?:\.\d+)? (?:s|min)\b"), "<duration>"),
+    (re.compile(r"\bof \d+ releases$"), "of <published> releases"),
     (re.compile(r"\b\d+ more requests"), "<several> more requests"),
     (re.compile(r"\(\d+ of \d+ parts done.*?\)"), "(<progress>)"),
     (re.compile(r"\((?:~|…)/\S*?(?=[^/\s]+/[^/\s]+/node_modules/)"), "(<cache>/"),
