@@ -43,10 +43,13 @@ def test_one_that_conforms(protocol: str, tmp_path: Path) -> None:
     assert len(names) > 30
 
 
-@pytest.mark.parametrize("protocol", ["acp", "app_server"])
-def test_its_own_directory_does_not_matter(protocol: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "protocol, right",
+    [("acp", "starts-elsewhere"), ("app_server", "starts-elsewhere"), ("serve", "names-it-in-a-header")],
+)
+def test_its_own_directory_does_not_matter(protocol: str, right: str, tmp_path: Path) -> None:
     """A process that starts elsewhere works where its client opens the session, and that is judged."""
-    assert _played(tmp_path / "right", protocol, ("two-turns",), "starts-elsewhere").results[0].breaches == ()
+    assert _played(tmp_path / "right", protocol, ("two-turns",), right).results[0].breaches == ()
     wrong = ("opens-elsewhere", *(["turns-elsewhere"] if protocol == "app_server" else []))
     for mistake in wrong:
         (row,) = _played(tmp_path / mistake, protocol, ("two-turns",), mistake).results

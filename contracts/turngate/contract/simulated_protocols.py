@@ -171,6 +171,7 @@ class ServiceSimulation(Struct, frozen=True):
     host, port: The options with the address.
     listening: Printed when it listens: {url}.
     events: The path of the stream of events over HTTP.
+    directory: The header with the directory of a request, percent-encoded, unless the parameter `directory` names one.
     event: What surrounds an event: {event}.
     connected: Events for each client of the stream of events.
     requests: The requests that it knows.
@@ -205,6 +206,7 @@ class ServiceSimulation(Struct, frozen=True):
     port: Flag | None = None
     listening: str = ""
     events: str = ""
+    directory: str = ""
     event: Any = "{event}"
     connected: Records = ()
     ids: Mapping[str, Text] = field(default_factory=dict)

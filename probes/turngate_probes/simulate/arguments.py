@@ -129,6 +129,7 @@ def _in_templates(contract: EngineContract) -> Iterator[tuple[tuple[str, ...], b
         contract.artifacts.options if contract.artifacts else (),
         launch.model,
         sticky.argv,
+        _service(contract),
         *prompts,
         *approvals,
     )
@@ -399,9 +400,9 @@ def _played(contract: EngineContract, syntax: ArgumentSyntax) -> set[str]:
     return {options[name].name for name in named if name in options}
 
 
-def is_sticky(contract: EngineContract, argv: Sequence[str]) -> bool:
-    """Whether the arguments start a sticky process: they have what only those of a sticky process have."""
-    kept, launch = contract.sticky.argv, contract.launch
+def starts(contract: EngineContract, argv: Sequence[str], kept: Sequence[str]) -> bool:
+    """Whether the arguments start a sticky process: they have what only those of such a process, `kept`, have."""
+    launch = contract.launch
     try:
         line = _reader(contract).read(argv)
     except UsageProblem:
@@ -439,9 +440,7 @@ def query(contract: EngineContract, argv: Sequence[str]) -> QueryCommand | None:
     reader = _reader(contract)
     with suppress(UsageProblem):  # for an option of that command
         reader.read(before)
-    service = simulation(contract).sticky.service
-    turns = {path[0] for path in reader.paths if path} | {*(service.argv if service else ())}
-    known = {*syntax.commands, *syntax.queries} - turns
+    known = {*syntax.commands, *syntax.queries} - {path[0] for path in reader.paths if path}
     words = [token for token in before if token.startswith("-") and token in known]
     words = words or [*reader.line.commands, *reader.line.words]
     for end in range(len(words), 0, -1):
@@ -487,9 +486,16 @@ def _explained(reader: LineReader) -> Iterator[None]:
         raise
 
 
+def _service(contract: EngineContract) -> Sequence[str]:
+    """Return the arguments that start a service for many sessions; empty: it has none."""
+    service = simulation(contract).sticky.service
+    return service.argv if service else ()
+
+
 def _reader(contract: EngineContract) -> LineReader:
     syntax = simulation(contract).arguments
-    paths = {commands(template) for template in (contract.launch.start, contract.launch.resume, contract.sticky.argv)}
+    templates = (contract.launch.start, contract.launch.resume, contract.sticky.argv, _service(contract))
+    paths = {commands(template) for template in templates}
     return LineReader(accepted(contract, syntax), syntax, paths)
 
 

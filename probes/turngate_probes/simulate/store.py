@@ -58,6 +58,11 @@ class SimulatedStore(ABC):
         found = [session for session in self.sessions(handle) if session.handle == handle]
         return next((session for session in found if session.cwd == cwd), found[0] if found else None)
 
+    def newest(self) -> str | None:
+        """Return the id of the session that began last; None if there is none."""
+        sessions = self.sessions()
+        return max(sessions, key=lambda session: session.began_at).handle if sessions else None
+
     def others(self, session: SimulatedSession) -> list[SimulatedSession]:
         """Return every other session of the same directory."""
         return [other for other in self.sessions() if other.handle != session.handle and other.cwd == session.cwd]

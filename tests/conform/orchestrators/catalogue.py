@@ -19,7 +19,7 @@ OF_PROCESS = {
     "acp": _OPENS,
     "app_server": (*_OPENS, "turns-elsewhere", "leaves-it-to-a-file"),
     "stream_json": _ANY,
-    "serve": ("", "mixes-up"),
+    "serve": ("", "mixes-up", "names-it-in-a-header", "opens-elsewhere"),
 }
 SPOKEN_BY = {"acp": "gemini", "app_server": "codex", "stream_json": "claude", "serve": "opencode"}
 

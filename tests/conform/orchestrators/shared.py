@@ -1,7 +1,8 @@
-"""An orchestrator for OpenCode whose conversations share one `serve`: shared.py [mixes-up].
+"""An orchestrator for OpenCode whose conversations share one `serve`: shared.py [HABIT].
 
 The first conversation starts the server, and ends it when all have left. Each reads the events of all sessions; one
-that `mixes-up` takes any of them for its own.
+that `mixes-up` takes any of them for its own. One `names-it-in-a-header`, as the official client does, and works in the
+right directory, too; one that `opens-elsewhere` names another.
 """
 
 import fcntl
@@ -20,7 +21,7 @@ from typing import Any
 
 SETTINGS = os.environ
 WORK = SETTINGS["TURNGATE_WORKSPACE"]
-MIXES_UP = sys.argv[1:] == ["mixes-up"]
+HABIT = "".join(sys.argv[1:])
 BOARD = Path(SETTINGS["HOME"], "server")
 Event = dict[str, Any]
 
@@ -57,8 +58,12 @@ SERVERS: "list[subprocess.Popen[str]]" = []
 def call(url: str, path: str, body: object = None) -> Any:
     """Send a request; return the response."""
     data = json.dumps(body).encode() if body else None
-    address = f"{url}{path}?{urllib.parse.urlencode({'directory': WORK})}"
-    return urllib.request.urlopen(urllib.request.Request(address, data, {"Content-Type": "application/json"}))
+    directory, headers = SETTINGS["HOME"] if HABIT == "opens-elsewhere" else WORK, {"Content-Type": "application/json"}
+    if HABIT == "names-it-in-a-header":
+        headers["x-opencode-directory"] = urllib.parse.quote(directory, safe="")
+    else:
+        path += f"?{urllib.parse.urlencode({'directory': directory})}"
+    return urllib.request.urlopen(urllib.request.Request(url + path, data, headers))
 
 
 def events(url: str) -> Iterator[Event]:
@@ -74,7 +79,7 @@ def turn(url: str, session: str, told: Iterator[Event], text: str) -> str:
     asked, said = set[str](), dict[str, str]()
     for event in told:
         about = event.get("properties", {})
-        if about.get("sessionID") != session and not MIXES_UP:
+        if about.get("sessionID") != session and HABIT != "mixes-up":
             continue
         match event["type"]:
             case "message.updated" if about["info"]["role"] == "user":

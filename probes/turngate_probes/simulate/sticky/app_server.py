@@ -33,6 +33,11 @@ class SimulatedAppServer(Rpc):
         self._threads: list[tuple[SimulatedSession, Mapping[str, Any], str]] = []  # with the settings and the model
 
     @property
+    def is_kept(self) -> bool:
+        """Whether the thread is saved; one that is resumed always is."""
+        return super().is_kept and self.fields.get("ephemeral") is not True
+
+    @property
     def _records(self) -> AppServerSimulation:
         return self.simulation.sticky.app_server
 
@@ -56,7 +61,7 @@ class SimulatedAppServer(Rpc):
                 handle = _thread_of(params)
                 if (session := self.load(handle, params.get("cwd"))) is None:
                     raise RpcError(BAD_REQUEST, f"no rollout found for thread id {handle}")
-                self._open_thread(session, params, message, self._records.resumed)
+                self._open_thread(session, {**params, "ephemeral": False}, message, self._records.resumed)
             case "turn/start":
                 self._start_turn(params, message)
             case "initialized" | "turn/interrupt":
@@ -109,7 +114,7 @@ class SimulatedAppServer(Rpc):
             "createdAt": began,
             "updatedAt": began,
             "recencyAt": began,
-            "ephemeral": False,
+            "ephemeral": not self.is_kept,
             "modelProvider": _PROVIDER,
             "path": None,
             "preview": preview,

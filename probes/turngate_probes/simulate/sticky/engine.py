@@ -310,8 +310,14 @@ class StickyEngine(ABC):
             self.client.write({**request, **odd})
         return numbers
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether the session is saved."""
+        sticky = self.contract.sticky
+        return self.start.is_kept and sticky.keeps_session_id and not sticky.private_store
+
     def _keep(self, session: SimulatedSession) -> None:
-        if self.contract.sticky.keeps_session_id and not self.contract.sticky.private_store:
+        if self.is_kept:
             store(self.contract, self.world.env, session.cwd).keep(session)
 
     def _die(self, words: str) -> None:

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turngate import EngineContract
 from turngate.argv.file_slot import SLOT
@@ -70,7 +71,8 @@ def contains(words: Sequence[str], wanted: Sequence[str]) -> bool:
 class ProcessStart(Struct, frozen=True):
     """How a sticky process was started: its transport, its options and the model.
 
-    `resume` is the id of the session to resume, `session` that of a new one, `mode` the permission mode.
+    `resume` is the id of the session to resume, or `newest` says that it is the last one; `session` is that of a new
+    one, in which a resumed one goes on if it `forks`. `mode` is the permission mode.
     """
 
     transport: str
@@ -79,33 +81,39 @@ class ProcessStart(Struct, frozen=True):
     resume: str | None = None
     session: str | None = None
     mode: str | None = None
+    newest: bool = False
+    forks: bool = False
+    is_kept: bool = True
 
 
 def starts_sticky(contract: EngineContract, argv: Sequence[str]) -> bool:
     """Whether the arguments start a sticky process."""
-    return _is_service(contract, argv) or _takes_messages(contract, argv) or arguments.is_sticky(contract, argv)
+    kept = contract.sticky.argv
+    return _is_service(contract, argv) or _takes_messages(contract, argv) or arguments.starts(contract, argv, kept)
 
 
 def read(contract: EngineContract, argv: Sequence[str]) -> ProcessStart | None:
     """Return how a sticky process is started; None if the arguments start none, UsageProblem if they are refused."""
     if not starts_sticky(contract, argv):
         return None
-    if _is_service(contract, argv):
-        return ProcessStart("service", arguments.spread(argv), contract.hermetic.model)
     line, model = arguments.read_sticky(contract, argv)
-    messages = simulation(contract).sticky.stream_json
+    if _is_service(contract, argv):
+        return ProcessStart("service", arguments.spread(line.tokens), contract.hermetic.model)
     resumed = line.last(next((name for name, slot in pairwise(contract.launch.resume) if slot == "{handle}"), None))
-    if messages is None or not _takes_messages(contract, argv):
-        return ProcessStart(contract.sticky.transport, line.tokens, model, resumed)
-    return ProcessStart(
-        "stream_json", line.tokens, model, resumed, line.last(messages.session), line.last(messages.mode)
+    syntax, messages = simulation(contract).arguments, simulation(contract).sticky.stream_json
+    newest, forks, unkept = (line.last(name) is not None for name in (syntax.newest, syntax.fork, syntax.unkept))
+    start = ProcessStart(
+        contract.sticky.transport, line.tokens, model, resumed, newest=newest, forks=forks, is_kept=not unkept
     )
+    if messages is None or not _takes_messages(contract, argv):
+        return start
+    return replace(start, transport="stream_json", session=line.last(messages.session), mode=line.last(messages.mode))
 
 
 def _is_service(contract: EngineContract, argv: Sequence[str]) -> bool:
-    """Whether the arguments start a service for many sessions, which accepts any options."""
+    """Whether the arguments start a service for many sessions."""
     service = simulation(contract).sticky.service
-    return service is not None and contains(argv, service.argv)
+    return service is not None and arguments.starts(contract, argv, service.argv)
 
 
 def _takes_messages(contract: EngineContract, argv: Sequence[str]) -> bool:

@@ -12,12 +12,14 @@ from turngate import NotFoundError
 from turngate.contract.launch import OneTime
 from turngate.contract.simulated_protocols import Record
 from turngate.messages import ControlAnswer, ControlRequest, ControlResponse, ToolDecision, UserMessage, received, sent
+from turngate_probes.simulate.arguments import UsageProblem
 from turngate_probes.simulate.backend import Called, Failed
 from turngate_probes.simulate.printing import Slots, fill, fill_all
 from turngate_probes.simulate.sticky.engine import DECLINED, OTHER_MODE, StickyEngine, dict_at, text_of
 from turngate_probes.simulate.sticky.message_queue import Message
 from turngate_probes.simulate.sticky.sticky_client import CancelledTurn
 from turngate_probes.simulate.sticky.tool_calls import slots_of
+from turngate_probes.simulate.store import store
 
 ASK, DENY = "ask", "deny"
 
@@ -85,10 +87,16 @@ class SimulatedStreamJson(StickyEngine):
 
     def serve(self) -> Never:
         """Open the session that the arguments name, and answer the client until the process ends."""
-        if self.start.resume is None:
-            self.open(handle=self.start.session)
-        elif self.load(self.start.resume) is None:
-            self._lose(self.start.resume)
+        start, sessions = self.start, store(self.contract, self.world.env, self.world.cwd)
+        if start.session and "in-use" in self.simulation.arguments.refusals and sessions.find(start.session):
+            raise UsageProblem("in-use", f"the session {start.session} exists", value=start.session)
+        handle = start.resume or (sessions.newest() if start.newest else None)
+        if handle is None:
+            self.open(handle=start.session)
+        elif (found := self.load(handle)) is None:
+            self._lose(handle)
+        elif start.forks:
+            self.open(handle=start.session).messages.extend(found.messages)
         super().serve()
 
     def hear(self, message: Message) -> None:

@@ -4,7 +4,7 @@ Either way the engine reads a line of JSON for each request, and writes a line f
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count, pairwise
 from queue import Empty, SimpleQueue
@@ -78,6 +78,7 @@ def with_headers(world: EngineContext) -> EngineContext:
 def over_http(world: EngineContext, service: ServiceSimulation, options: Sequence[str]) -> EngineContext:
     """Return a context whose messages travel over HTTP, and announce the address; UsageProblem if it can't be used."""
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer  # noqa: PLC0415 - slow to import
+    from urllib.parse import parse_qs, unquote  # noqa: PLC0415 - slow to import
 
     exchange = _Exchange()
     given = dict(pairwise(options))
@@ -100,7 +101,10 @@ def over_http(world: EngineContext, service: ServiceSimulation, options: Sequenc
                 self.stream()
                 return
             world.note(body + b"\n")
-            status, answer = exchange.ask(f"{self.command} {path}", body, query)
+            params = {name: values[-1] for name, values in parse_qs(query).items()}
+            if where := params.get("directory") or self.headers.get(service.directory):
+                params["directory"] = unquote(where)
+            status, answer = exchange.ask(f"{self.command} {path}", body, params)
             data = b"" if answer is None else json.dumps(answer, ensure_ascii=False).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
@@ -130,8 +134,8 @@ def over_http(world: EngineContext, service: ServiceSimulation, options: Sequenc
     class Server(ThreadingHTTPServer):
         daemon_threads = True
 
-    host = given.get(service.host or "", "127.0.0.1")
-    port = given.get(service.port or "", "0")
+    host = given.get(service.host or "") or "127.0.0.1"
+    port = given.get(service.port or "") or "0"
     try:
         server = Server((host, int(port)), Handler)
     except (OSError, OverflowError, ValueError) as wrong:
@@ -156,11 +160,8 @@ class _Exchange:
         """Return the next request."""
         return self._requests.get()
 
-    def ask(self, method: str, body: bytes, query: str) -> tuple[int, Any]:
+    def ask(self, method: str, body: bytes, params: Mapping[str, str]) -> tuple[int, Any]:
         """Pass a request on, and return the status and the body of its response."""
-        from urllib.parse import parse_qs  # noqa: PLC0415 - slow to import
-
-        params = {name: values[-1] for name, values in parse_qs(query).items()}
         try:
             given = json.loads(body) if body.strip() else {}
         except ValueError:

@@ -43,10 +43,12 @@ class Served:
         assert match, line
         self.address = (match[1], int(match[2]))
 
-    def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+    def ask(
+        self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Any]:
         """Send a request and return the status and the body of the response."""
         connection = HTTPConnection(*self.address, timeout=PATIENCE)
-        connection.request(method, path, None if body is None else json.dumps(body), JSON)
+        connection.request(method, path, None if body is None else json.dumps(body), {**JSON, **(headers or {})})
         response = connection.getresponse()
         data = response.read()
         connection.close()

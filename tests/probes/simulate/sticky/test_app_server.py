@@ -73,6 +73,29 @@ def test_a_thread_is_resumed_in_another_process(tmp_path: Path) -> None:
     assert lost["error"] == {"code": -32600, "message": f"no rollout found for thread id {wanted[1]}"}
 
 
+def test_an_ephemeral_thread_is_not_kept(tmp_path: Path) -> None:
+    """It has turns, and none resumes it; a thread that is resumed stays kept."""
+    codex = at_known_release("codex")
+    approval = codex.sticky.interactive
+    assert approval
+    fleeting = replace(approval, session={**approval.session, "ephemeral": True})
+    threads = []
+    for stance in (fleeting, approval):
+        client = RawClient(codex, tmp_path, approval=stance)
+        assert client.run() == 0
+        assert client.requests[-1][-3:] == ["first", "ok", "again"]
+        threads += [message["result"]["thread"] for message in client.said if "thread" in message.get("result", {})]
+    assert [thread["ephemeral"] for thread in threads] == [True, False]
+    asked = [
+        {"id": at, "method": "thread/resume", "params": {"threadId": thread["id"], "ephemeral": True}}
+        for at, thread in enumerate(threads)
+    ]
+    lines = "".join(json.dumps(one) + "\n" for one in asked).encode()
+    lost, resumed = map(json.loads, SimulatedMachine(tmp_path).call(codex, ["app-server"], lines).stdout.splitlines())
+    assert lost["error"]["message"] == f"no rollout found for thread id {threads[0]['id']}"
+    assert not resumed["result"]["thread"]["ephemeral"]
+
+
 def test_a_process_has_several_threads(tmp_path: Path) -> None:
     """A turn runs in the one that it names, with what was said there."""
     codex = at_known_release("codex")

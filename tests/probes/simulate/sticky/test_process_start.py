@@ -1,7 +1,7 @@
 import pytest
 
 from tests.probes.simulate.played import at_known_release
-from turngate_probes.simulate.arguments import UsageProblem
+from turngate_probes.simulate.arguments import UsageProblem, unplayed
 from turngate_probes.simulate.sticky.process_start import ProcessStart, read, starts_sticky
 
 # what official clients pass: the SDKs for Python and Node.js of Claude Code, and that of Qwen Code
@@ -75,8 +75,23 @@ def test_an_engine_can_have_a_second_protocol() -> None:
     assert _read("qwen", "--acp").transport == "acp"
 
 
+def test_a_service_accepts_its_own_options() -> None:
+    """It refuses an unknown one, a word, and those of other commands."""
+    sdk = ("--headless", "--no-auto-update", "--log-level", "debug", "--stdio", "--auth-token-env", "T")
+    for engine, argv in (("opencode", ("serve", "--hostname=127.0.0.1", "--port=0")), ("copilot", sdk)):
+        assert _read(engine, *argv).transport == "service"
+        assert not unplayed(at_known_release(engine), argv)
+        for more in ("--no-such-option", "word"):
+            with pytest.raises(UsageProblem):
+                read(at_known_release(engine), (*argv, more))
+    for other in (("serve", "--agent", "build"), ("acp", "--continue")):
+        with pytest.raises(UsageProblem):
+            read(at_known_release("opencode"), other)
+
+
 def test_a_headless_turn_is_no_sticky_process() -> None:
     """Neither a prompt nor records on stdout start one, nor anything of an engine that has none."""
+    assert not starts_sticky(at_known_release("opencode"), ("run", "serve"))
     claude = at_known_release("claude")
     argv = ("--print", "--output-format", "stream-json", "--verbose", "hello")
     assert read(claude, argv) is None

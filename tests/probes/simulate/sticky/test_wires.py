@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE
-from tests.probes.simulate.sticky.services import started
+from tests.probes.simulate.sticky.services import Served, started
 
 
 def framed(number: int, method: str, **params: object) -> bytes:
@@ -44,3 +44,18 @@ def test_an_address_that_can_not_be_used(port: str, tmp_path: Path) -> None:
     with started("opencode", tmp_path, "serve", f"--port={port}") as process:
         out, _ = process.communicate(timeout=PATIENCE)
         assert (process.returncode, out) == (1, b"")
+
+
+def test_the_directory_of_a_request(tmp_path: Path) -> None:
+    """It is a parameter, or else a header; both may be percent-encoded twice, as the official client does."""
+    with started("opencode", tmp_path, "serve") as process:
+        served = Served(process)
+        for query, header, directory in (
+            ("", "", tmp_path),
+            ("", "%2Fw%20%C3%B6", "/w ö"),
+            ("?directory=/a", "/w", "/a"),
+            ("?directory=%252Fw%2520%25C3%25B6", "", "/w ö"),
+        ):
+            more = {"x-opencode-directory": header} if header else {}
+            _, session = served.ask("POST", f"/session{query}", {}, more)
+            assert session["directory"] == str(directory), (query, header)
