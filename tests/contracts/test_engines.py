@@ -13,6 +13,9 @@ from tests.tables import each
 from turngate.argv.interactive import read_options
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
+from turngate.files import contract_files, simulation_files
+
+_BASIS = ("evidence", "unverified")
 
 every_engine = each("engine", load.engine_names())
 
@@ -28,6 +31,14 @@ def test_deviation_declares_what_an_orchestrator_must_do(engine: str) -> None:
     for deviation in load.contract(engine).document.data.get("deviations", ()):
         assert deviation["action"], deviation
         assert "evidence" in deviation, deviation
+
+
+@every_engine
+def test_every_claim_has_evidence_or_says_that_it_has_none(engine: str) -> None:
+    """No claim of a packaged contract or simulation is unverified only because its evidence was forgotten."""
+    for file in (contract_files()[engine], simulation_files()[engine]):
+        silent = [claim.path for claim in load.read(file, ours=True).claims() if not {*_BASIS} & claim.data.keys()]
+        assert silent == [], file
 
 
 @every_release

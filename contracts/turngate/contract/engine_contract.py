@@ -167,18 +167,18 @@ class Streams(Struct, frozen=True):
     stdout_file: OnlyTrue = False
 
 
-class Events(Struct, frozen=True):
+class Events(Struct, frozen=True, kw_only=True):
     """All known kinds of records.
 
     names: Values of `field`, or the top-level keys of a record where `field` is absent.
     """
 
-    stream: Stream
+    stream: Stream = "stdout"
     names: Annotated[Texts, NOT_EMPTY]
     field: RecordPath | None = None
 
 
-class HandlePlace(Struct, frozen=True):
+class HandlePlace(Struct, frozen=True, kw_only=True):
     """Where the session id is and what it looks like.
 
     handle_type: What a resume takes: `session_id`, as every engine so far. `session_file` is for an engine that resumes
@@ -190,8 +190,8 @@ class HandlePlace(Struct, frozen=True):
     nonexistent_id: A value of the right shape that belongs to no session.
     """
 
-    handle_type: HandleType
-    stream: Stream
+    handle_type: HandleType = "session_id"
+    stream: Stream = "stdout"
     record: IdRecord
     field: RecordPath
     shape: Regex
@@ -206,7 +206,7 @@ class End(Struct, frozen=True):
     followed_by: The kinds of records that may come after it. They carry neither text nor a failure.
     """
 
-    stream: Stream
+    stream: Stream = "stdout"
     match: Annotated[Match, NOT_EMPTY] | None = None
     followed_by: Annotated[Texts, NOT_EMPTY] = ()
 
@@ -234,7 +234,7 @@ class Final(Struct, frozen=True):
     begins_after: Records after which another answer begins, although the value is the same.
     """
 
-    stream: Stream
+    stream: Stream = "stdout"
     match: Annotated[Match, NOT_EMPTY] | None = None
     field: RecordPath | None = None
     group: RecordPath | None = None
@@ -258,14 +258,14 @@ class ReportSign(Struct, frozen=True):
     item: RecordPath | None = None
 
 
-class IdPlace(Struct, frozen=True):
+class IdPlace(Struct, frozen=True, kw_only=True):
     """Where the session id is in another output mode; its form is the same in all of them.
 
     record: As in `handle`.
     match: Dotted path into the record -> its required value.
     """
 
-    stream: Stream
+    stream: Stream = "stdout"
     record: IdRecord
     field: RecordPath
     match: Annotated[Match, NOT_EMPTY] | None = None
@@ -320,15 +320,21 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     """Everything that an orchestrator relies on in one engine. Each claim names the releases for which it holds.
 
     A section is one entry, or a list of entries for different releases. The `changes` of an entry list what differs
-    from a given release on.
+    from a given release on. A section that is left out, but has a default, is unverified.
 
     title: How messages call the engine. Absent: by its name.
     contract_version: Increased with every change to a claim.
     executable: The command's name on PATH. Absent: the engine's name.
     published: Absent: no registry has it.
+    version: Absent: `--version` prints it, and no other number with dots.
     help: Absent: `--help` names the options that the contract passes.
+    streams: Absent: stdout is framed as ndjson.
+    environment: Absent: passes the variables of `hermetic.env` that name no folder of the sandbox, and has the
+        locations of `store`.
+    resume_probe: Absent: nothing does.
     sticky: Absent: each turn has a process of its own.
-    options: Absent: callers may pass none.
+    options: Absent: those that `launch` passes by mode, and those that choose a model.
+    auto_flags: Absent: the options of `launch.auto`.
     installed_by: Other names by which a project's files install it: a package that turngate doesn't install, a feature
         of a dev container, an action, the address of a script.
     additional: Left out where pinned releases are installed without naming them.

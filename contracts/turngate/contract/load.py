@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
+from turngate.contract.defaults import completed
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.versions import Claim, Path_, bare, dotted, stretches
 from turngate.contract.versions import parse as parse_version
@@ -141,6 +143,10 @@ class Document(msgspec.Struct, frozen=True):
             else:
                 yield from (((section, i), entry) for i, entry in enumerate(entries))
 
+    def completed(self) -> "Document":
+        """Return the document with what a contract says by the sections that it leaves out."""
+        return self if self.data.get("schema") == SIMULATION else replace(self, data=completed(self.data))
+
     def gaps(self) -> list[Path_]:
         """List the paths of the values that are still to be found out."""
         return [*_gaps(self.data, ())]
@@ -194,11 +200,12 @@ class Contract(msgspec.Struct, frozen=True):
         """Return the claims for one release (None: the newest) as data; NotCoveredError if one does not cover it."""
         if version is not None:
             self._check(version)
-        fields, unverified = dict(self.document.data), list[str]()
+        document = self.document.completed()
+        fields, unverified = dict(document.data), list[str]()
         for section in (key for key in SECTIONS if key in fields):
-            claims = self.document.claims(section)
+            claims = document.claims(section)
             valid = [claim.data for claim in claims if claim.range.covers(version)]
-            unverified += [section] * any("unverified" in claim for claim in valid)
+            unverified += [section] * any("evidence" not in claim for claim in valid)
             if section in ALL_OF:
                 fields[section] = [bare(claim) for claim in valid if NONE not in claim]
             elif valid:

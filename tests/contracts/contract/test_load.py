@@ -76,9 +76,12 @@ def test_a_section_of_one_entry_may_be_that_entry() -> None:
 
 
 def test_claims_that_nobody_saw_hold_are_listed() -> None:
-    """A section is unverified at a release if one of its claims there is."""
+    """A section is unverified at a release if one of its claims there is marked so, or has no evidence."""
     assert "launch" in small().at("0.1.0").unverified
     assert "launch" not in small().at("0.140.0").unverified
+    silent = SMALL.replace("    evidence: [{clause: resume.accepted}]\n", "")
+    assert mistakes_in(silent) == []
+    assert "launch" in Contract(parse(silent, "f")).at("0.140.0").unverified
 
 
 @each("version", ["9z", "banana", "1.2", "", "v1.2.3", "1.2.3\n"])
@@ -122,7 +125,7 @@ def test_packaged_contracts_read_the_same_either_way(engine: str) -> None:
     assert load.contract(engine).document == load.read(contract_files()[engine], f"engines/{engine}.yaml")
 
 
-@pytest.mark.parametrize("section", ["handle", "launch", "streams"])
+@pytest.mark.parametrize("section", ["handle", "launch", "events"])
 def test_contract_that_lacks_a_section_is_an_error_with_its_place(section: str) -> None:
     """An incomplete contract that was not validated fails with the same error as in `turngate contracts check`."""
     document = parse(re.sub(rf"^{section}:.*\n([ -].*\n)*", "", SMALL, flags=re.MULTILINE), "small.yaml")

@@ -149,7 +149,12 @@ def test_an_entry_may_say_what_changed() -> None:
         ("argv: [acp", "keeps_session_id: null, argv: [acp", "changes[1]", "'keeps_session_id' is a required property"),
         ("argv: [acp", "options: [--x], argv: [acp", "changes[1].set.options[0]", "--x isn't a declared option"),
         ("once, deny", "always, deny", "changes[0].set.one_time.allow", "always covers more than one action"),
-        ("evidence: [{clause: resume.accepted}]\n", "note: none\n", "changes[0]", "has no evidence"),
+        (
+            "evidence: [{clause: resume.accepted}]\n",
+            "evidence: [{clause: resume.accepted}]\n      unverified: true\n",
+            "changes[0]",
+            "is marked unverified",
+        ),
         ("resume.repeated", "resume.repeats", "changes[1].evidence[0]", "unknown clause"),
         ("    - {since: 2.0.0,", "    - {", "changes[1]", "'since' is a required property"),
     ],

@@ -52,7 +52,7 @@ def test_write_replaces_the_file_and_can_be_repeated(mine: Path, capsys: pytest.
 def test_what_is_gone_and_what_is_left_is_told(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A removed key is named with the reason. What only the author knows gives exit code 2, by new lines."""
     file = mine / "engines/small.yaml"
-    lacking = OLD.replace('resume_probe:\n  - {directory: "{HOME}/small", unverified: true}\n', "simulation: {}\n")
+    lacking = OLD.replace("end:\n  - {stream: stdout, unverified: true}\n", "simulation: {}\n")
     file.write_text(lacking.replace("transport: none", "transport: lines"))
     code, _, said = run(capsys, file, "--write")
     assert code == 2
@@ -62,7 +62,7 @@ def test_what_is_gone_and_what_is_left_is_told(mine: Path, capsys: pytest.Captur
     )
     assert f"{file}:{gone}: `simulation` is gone: " in said
     assert f"{file}:{line}:17: $.sticky[0].transport: 'lines' is not one of" in said
-    assert "'resume_probe' is a required property" in said
+    assert "'end' is a required property" in said
     assert "simulation" not in file.read_text()
 
 

@@ -1,6 +1,7 @@
 """The schemas of contracts and simulations, whose claims have a range, evidence and changes."""
 
 from tests.tools.schemas.generate import Schema, schema
+from turngate.contract.defaults import DEFAULTS
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.load import ALL_OF, CONTRACT, NONE, ONE_OF, SIMULATION, catalogue
 from turngate.contract.simulation import Simulation
@@ -20,7 +21,7 @@ NO_AUTO_FLAGS: Schema = {
     "required": [NONE, "evidence"],
     "additionalProperties": False,
     "description": "Each flag that widens approval or sandbox, so that the engine can act without asking."
-    " If the engine has none, write `{none: true, evidence: [...]}`.",
+    " Absent: the options of `launch.auto`. If the engine has none, write `{none: true, evidence: [...]}`.",
 }
 
 
@@ -30,14 +31,16 @@ def engine() -> Schema:
     properties, defs = whole["properties"], whole["$defs"]
     for name in OF_RESOLVED:
         del properties[name]
+    whole["required"] = [name for name in whole["required"] if name not in DEFAULTS]
     for section in ONE_OF:
-        ref = properties[section]["$ref"]
-        about = _claim(defs[ref.rpartition("/")[2]], ref)
+        ref, absent = properties[section]["$ref"], properties[section].get("description", "")
+        about = f"{_claim(defs[ref.rpartition('/')[2]], ref)} {absent}".rstrip()
         several = {"type": "array", "minItems": 1, "items": {"$ref": ref}}
         properties[section] = {"description": about, "if": {"type": "array"}, "then": several, "else": {"$ref": ref}}
     for section in ALL_OF:
         ref = properties[section]["items"]["$ref"]
-        properties[section]["description"] = _claim(defs[ref.rpartition("/")[2]], ref)
+        absent = properties[section].get("description", "")
+        properties[section]["description"] = f"{_claim(defs[ref.rpartition('/')[2]], ref)} {absent}".rstrip()
     properties["auto_flags"] |= NO_AUTO_FLAGS
     defs["Deviation"]["properties"]["symptom"]["enum"] = sorted({s for c in catalogue().values() for s in c.symptoms})
     return _based(whole)

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from turngate.contract.lint.approval import (
+    absence_errors,
     artifact_errors,
     flag_errors,
     guard_errors,
@@ -105,6 +106,9 @@ def _meaning_errors(document: Document, refused: set[str], *, is_simulation: boo
         return
     if "engine" in document.data:
         yield from claim_errors(document)
+    whole = document.completed().data
+    document = replace(document, data={key: value for key, value in whole.items() if key not in refused})
+    yield from absence_errors(document, refused)
     for check, section, *needed in _CHECKS:
         if all(key in document.data or (key in (*OPTIONAL, "options") and key not in refused) for key in needed):
             for claim in document.claims(section):

@@ -1,6 +1,6 @@
 """What lets an engine act without asking: allowed values of options, and the arguments of each way to start it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from turngate.argv.auto_flags import Flags, auto_flags_in
@@ -69,6 +69,14 @@ def launch_errors(document: Document, launch: Claim) -> Iterator[ContractError]:
     if launch.data["auto"] and any(NONE in claim.data for claim in document.claims("auto_flags")):
         message = "the contract says under `auto_flags` that the engine has no auto-approve option"
         yield document.error(launch.at("auto"), message, "leave `auto` empty, or list its options under `auto_flags`")
+
+
+def absence_errors(document: Document, refused: Collection[str]) -> Iterator[ContractError]:
+    """Find a contract that names nothing by which the engine acts unasked, and does not say that there is nothing."""
+    if "launch" in document.data and not {"auto_flags"} & {*document.data, *refused}:
+        hint = "list them there, or write `auto_flags: {none: true, evidence: [...]}`"
+        message = "names no option by which the engine acts without asking, and `auto_flags` is absent"
+        yield document.error(("launch",), message, hint)
 
 
 def guard_errors(document: Document, guards: Claim) -> Iterator[ContractError]:

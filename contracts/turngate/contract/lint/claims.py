@@ -37,9 +37,8 @@ def claim_errors(document: Document) -> Iterator[ContractError]:
     for path, entry in document.entries():
         yield from _order_errors(document, path, entry)
     for claim in document.claims():
-        if ("evidence" in claim.data) == ("unverified" in claim.data):
-            message = "has evidence but is marked unverified" if claim.evidence else "has no evidence"
-            yield document.error(claim.path, message, "add `evidence` or `unverified: true`")
+        if "evidence" in claim.data and "unverified" in claim.data:
+            yield document.error(claim.path, "has evidence but is marked unverified", "remove one of them")
         for place, evidence in claim.all_evidence():
             if wrong := _wrong_evidence(evidence, document.data["engine"]):
                 yield document.error(place, *wrong)

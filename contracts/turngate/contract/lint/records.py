@@ -72,7 +72,7 @@ def _rule_errors(
     streams: list[Mapping[str, Any]],
 ) -> Iterator[ContractError]:
     """Find a rule of a section that no record can meet with any of these framings."""
-    stream = rule["stream"]
+    stream = rule.get("stream", "stdout")
     framed = [one.get(stream, {"framing": "text"}) for one in streams]
     is_text = [one["framing"] == "text" for one in framed]
     if section == "final":
@@ -85,7 +85,7 @@ def _rule_errors(
 def _answer_errors(
     document: Document, at: Callable[..., Path_], final: Mapping[str, Any], is_text: list[bool]
 ) -> Iterator[ContractError]:
-    stream = final["stream"]
+    stream = final.get("stream", "stdout")
     if is_text and all(is_text):
         for key in _ONLY_RECORDS:
             if key in final:
