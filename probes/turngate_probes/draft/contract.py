@@ -309,19 +309,23 @@ class _Draft(Struct, frozen=True):
     def _surroundings(self) -> Iterator[tuple[str, Any]]:
         trial, hermetic = self.trial, self.trial.hermetic
         reached = any(turn.asked for turn in trial.turns)
+        known = reached and not trial.is_guess
         self.remarks.extend(("environment", "sticky"))
-        names = list(self.engine.variables) or (list(hermetic.env) if reached else [])
+        names = list(self.engine.variables) or (list(hermetic.env) if known else [])
         yield "environment", {"pass": names, "locations": [], "unverified": True}
         basis = self._observed("its sessions are in files there") if trial.stored else {"unverified": True}
         yield "resume_probe", {"directory": trial.stored or "{HOME}", **basis}
         tried = [f"{name}={value}" for name, value in hermetic.env.items()]
-        self.notes["hermetic.env"] = ["With these no turn asked the model for an answer:", *_quoted(tried)]
+        came_of = "no turn asked the model for an answer"
+        if reached:
+            came_of = "a turn asked it, but did not exit with 0, so it was not tried which of them are needed"
+        self.notes["hermetic.env"] = [f"With these {came_of}:", *_quoted(tried)]
         if trial.hosts:
             self.remarks.append("hermetic.egress")
             self.notes["hermetic.egress"] = _quoted(trial.hosts)
         files = [{"path": file.path, "content": file.content} for file in hermetic.files]
-        observed = self._observed("a turn with these asks the stub model") if reached else {"unverified": True}
-        env = dict(hermetic.env) if reached else GAP
+        observed = self._observed("a turn with these asks the stub model") if known else {"unverified": True}
+        env = dict(hermetic.env) if known else GAP
         tools = dict.fromkeys(tool for turn in trial.turns for request in turn.requests for tool in request.tools)
         offered = ["It offers the model these tools:", *_quoted(tools)] if tools else ["It offers the model no tool."]
         self.notes["hermetic.tool_call"] = offered if reached else []

@@ -105,7 +105,8 @@ class TrialTurn(Struct, frozen=True):
 class Trial(Struct, frozen=True):
     """Everything that was seen; None or empty: nothing.
 
-    `start` and `resume` are the templates that were given, `hermetic` is what was set. `turns` are first turns: with an
+    `start` and `resume` are the templates that were given, `hermetic` is what was set. `is_guess`: its variables are
+    those of known vendors, and no turn showed which of them the CLI needs. `turns` are first turns: with an
     ordinary prompt, then with some that begin with a dash. `resumes` continue the first that went well, each with
     another candidate for the session id; if the last one carried on the conversation, `session` is its id. `stored` is
     the folder below the home that holds the prompts.
@@ -121,6 +122,7 @@ class Trial(Struct, frozen=True):
     session: str | None = None
     stored: str | None = None
     hosts: tuple[str, ...] = ()
+    is_guess: bool = False
 
     @property
     def good(self) -> tuple[TrialTurn, ...]:
@@ -135,7 +137,8 @@ def attempt(command: Command, box: Sandbox, interrupt: Interrupt) -> Trial:
     pages = [*_pages(command, box, interrupt)]
     turns = [*_turns(command, box, interrupt)]
     first = next((turn for turn in turns if turn.went_well), None)
-    command = replace(command, hermetic=_needed(command, box, interrupt, turns))
+    needed = _needed(command, box, interrupt, turns)
+    command = replace(command, hermetic=needed or command.hermetic)
     resumes = [*_resumes(command, box, interrupt, turns, first)] if command.resume and first else []
     carried = bool(resumes) and first is not None and _carried(first, resumes[-1])
     return Trial(
@@ -149,6 +152,7 @@ def attempt(command: Command, box: Sandbox, interrupt: Interrupt) -> Trial:
         resumes[-1].session if carried else None,
         _stored(box.home, [turn.nonce for turn in (*turns, *resumes) if turn.asked]),
         tuple(dict.fromkeys(egress.host for egress in box.backend.egress())),
+        needed is None,
     )
 
 
@@ -206,16 +210,21 @@ def _carried(first: TrialTurn, resumed: TrialTurn) -> bool:
     return any(first.nonce in request.nonces for request in resumed.requests)
 
 
-def _needed(command: Command, box: Sandbox, interrupt: Interrupt, turns: list[TrialTurn]) -> Hermetic:
-    """Leave out the variables of all vendors without which a turn asks the model for the same, if all were set."""
-    hermetic, first = command.hermetic, next((turn for turn in turns if turn.asked), None)
+def _needed(command: Command, box: Sandbox, interrupt: Interrupt, turns: list[TrialTurn]) -> Hermetic | None:
+    """Leave out the variables of all vendors without which a turn asks the model for the same, if all were set.
+
+    None: no turn asked the model and exited with 0, so leaving one out shows nothing.
+    """
+    hermetic, first = command.hermetic, next((turn for turn in turns if turn.went_well), None)
+    if hermetic.env != every_variable():
+        return hermetic
     requests = [request for turn in turns for request in turn.requests]
     spoken = {(request.protocol or "").partition(".")[0] for request in requests} & VARIABLES.keys()
-    if hermetic.env != every_variable() or not spoken or first is None:
-        return hermetic
+    if first is None or not spoken:
+        return None
     env = {name: value for vendor in sorted(spoken) for name, value in VARIABLES[vendor].items()}
     template = command.start or ("{prompt}",)
-    for name in list(env) if first.went_well else []:
+    for name in list(env):
         fewer = {other: value for other, value in env.items() if other != name}
         without = replace(command, hermetic=replace(hermetic, env=fewer))
         turn = _turn(without, box, interrupt, template, first.channel, f"Which colour is the sea? {new_nonce()}")

@@ -214,6 +214,17 @@ def test_an_option_is_named_on_the_page_that_explains_it() -> None:
     ]
 
 
+def test_variables_of_which_nobody_knows_that_they_are_needed_are_a_gap() -> None:
+    """If no turn ended well, none was tried without one of them: they are listed in the comment, not claimed."""
+    failed = replace(FIRST, outcome=replace(FIRST.outcome, exit_code=1))
+    guess = replace(TRIAL, turns=(failed,), resumes=(), session=None, is_guess=True)
+    drafted, text = data(guess), draft(ENGINE, guess)
+    assert (drafted["environment"]["pass"], drafted["hermetic"]["env"]) == ([], GAP)
+    assert drafted["hermetic"]["unverified"]
+    assert "did not exit with 0, so it was not tried which of them are needed:\n#   | ACME_KEY=x\n" in text
+    assert data(replace(guess, is_guess=False))["hermetic"]["env"] == {"ACME_KEY": "x"}
+
+
 def test_the_keys_of_a_document_are_no_kinds() -> None:
     """Records without a kind leave a gap; the comment shows their keys, which one turn can't show completely."""
     whole = turn(f'{{"session": "{UUID}", "answer": "{REPLY}"}}')

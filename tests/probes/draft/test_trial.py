@@ -88,7 +88,17 @@ def test_only_the_variables_that_a_turn_needs_stay(tried: Try, tmp_path: Path) -
     program = install(tmp_path, ACME_BASE_URL="OPENAI_BASE_URL", ACME_API_KEY="OPENAI_API_KEY")
     trial = tried(program, every_variable(), start="", resume="")
     assert trial.hermetic.env.keys() == {"OPENAI_BASE_URL", "OPENAI_API_KEY"}
-    assert trial.turns[0].asked
+    assert (trial.turns[0].asked, trial.is_guess) == (True, False)
+
+
+def test_variables_are_a_guess_if_no_turn_ends_well(tried: Try, tmp_path: Path) -> None:
+    """A turn that asks the model and fails shows no more of them than one that asks nothing; those given are none."""
+    changes = {"ACME_BASE_URL": "OPENAI_BASE_URL", "ACME_API_KEY": "OPENAI_API_KEY"}
+    fails = {'print(json.dumps({"type": "done"}))': "sys.exit(3)"}
+    trial = tried(install(tmp_path, **changes, **fails), every_variable(), start="", resume="")
+    assert (trial.turns[0].asked, trial.turns[0].went_well, trial.is_guess) == (True, False, True)
+    assert tried(install(tmp_path), every_variable(), start="", resume="").is_guess
+    assert not tried(install(tmp_path, **fails), start="", resume="").is_guess
 
 
 def test_an_argument_can_name_a_place_in_the_sandbox(tried: Try, tmp_path: Path) -> None:
