@@ -221,7 +221,7 @@ def _no_contracts(folder: Path) -> click.BadParameter:
     callback=use_contracts,
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Contracts and pins in DIR override the bundled ones.",
+    help="Contracts and pins in DIR override the bundled ones. `contracts new` makes DIR, no other command does.",
 )
 @click.pass_context
 def turngate(ctx: click.Context) -> int:
