@@ -1,6 +1,9 @@
 """Checks contract files, and compares them with recordings."""
 
-from collections.abc import Collection, Iterator
+import shlex
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 from turngate import ContractError, NotCoveredError
 from turngate.contract import lint, load
@@ -9,6 +12,8 @@ from turngate.contract.lint.claims import about, recordings_named
 from turngate.contract.load import Contract, Document
 from turngate.contract.verdict import ClauseResult
 from turngate.contract.versions import dotted
+from turngate.files import is_packaged
+from turngate.process.executable import on_path
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.cases import CASES
@@ -43,13 +48,40 @@ def findings(
 
 def unverified(document: Document) -> list[str]:
     """List the claims that were never observed, as paths."""
-    return [dotted(claim.path) for claim in document.claims() if claim.data.get("unverified")]
+    return [dotted(claim.path) for claim in document.completed().claims() if not claim.evidence]
 
 
 def unanswerable(document: Document) -> Iterator[tuple[str, str]]:
     """Yield the claims without a call that clauses need, as a path and its key: no release can be compatible."""
     for claim in document.claims("hermetic"):
         yield from ((dotted(claim.path), call) for call in CALLS if call not in claim.data)
+
+
+def probe_of(contracts: Mapping[Path, Document]) -> str:
+    """Return the command that probes the engines of valid contracts in one folder; empty for simulations alone.
+
+    turngate reads contracts only from a folder `engines`.
+    """
+    engines = {file: each.data for file, each in contracts.items() if each.data["schema"] == load.CONTRACT}
+    if not engines:
+        return ""
+    folder = next(iter(engines)).parent
+    targets = " ".join(_target(data) for file, data in engines.items() if file.parent == folder)
+    if folder.name != "engines":
+        moved = " ".join(shlex.quote(str(file)) for file in engines if file.parent == folder)
+        return f"move {moved} to my/engines, and then turngate --contracts my probe {targets}"
+    overlay = "" if is_packaged(next(iter(engines)).absolute()) else f"--contracts {shlex.quote(str(folder.parent))} "
+    return f"turngate {overlay}probe {targets}"
+
+
+def _target(data: Mapping[str, Any]) -> str:
+    """Return an engine with the executable that is here or on PATH, else its newest release, if a registry has it."""
+    engine, executable = data["engine"], data.get("executable", data["engine"])
+    if Path(executable).is_file():
+        return f"{engine}=./{executable}"
+    if on_path(executable):
+        return str(engine)
+    return f"{engine}@latest" if data.get("published") else f"{engine}=PATH"
 
 
 def _absent(document: Document, recordings: ContractRecordings) -> Iterator[ContractError]:

@@ -1,6 +1,7 @@
 """The subcommand `contracts`."""
 
 import re
+import shlex
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
@@ -51,7 +52,9 @@ def check(paths: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
     from turngate_probes.cli.contract_migrate import files_of
     from turngate_probes.releases.recorded_releases import contract_recordings
 
-    wrong = 0
+    wrong, todo, valid = 0, "", dict[Path, load.Document]()
+    again = ["turngate", "contracts", "check", *(("--fixtures", str(fixtures)) if fixtures else ())]
+    again += [word for release in broken for word in ("--broken", release)]
     packaged = (*contract_files().values(), *simulation_files().values())
     for path in [one for place in paths for one in files_of(place)] or packaged:
         name = str(path) if paths else name_of(path)
@@ -65,14 +68,20 @@ def check(paths: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
         number = count(1)
         for mistake in mistakes:
             say(f"gap {next(number)} of {gaps}: {mistake}" if mistake.what == lint.IS_GAP else str(mistake))
-        if gaps:
-            say(f"next: fill in gap 1, and then turngate contracts check {path}")
-        if not mistakes:
+        if mistakes:
+            first = "fill in gap 1" if gaps else "correct it"
+            todo = todo or f"next: {first}, and then {shlex.join((*again, str(path)))}"
+        else:
+            valid[path] = document
             doubted, without = contract_check.unverified(document), contract_check.unanswerable(document)
             click.echo(f"{name}: valid" + (f", unverified: {', '.join(doubted)}" if doubted else ""))
             for place, call in without:
                 why = contract_check.CALLS[call]
                 click.echo(f"{name}: {place} names no {call}, so no release is compatible: {why}")
+    if todo:
+        say(todo)
+    elif paths and (probe := contract_check.probe_of(valid)):
+        click.echo(f"next: {probe}")
     return 2 if wrong else 0
 
 

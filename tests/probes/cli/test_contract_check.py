@@ -1,13 +1,18 @@
 """`turngate contracts check` on the bundled contracts, on edited ones, and against recordings."""
 
 import shutil
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from tests.packaging.test_writing_a_contract import FIRST
+from tests.tables import each
 from turngate import cli
 from turngate.contract import load
 from turngate.files import simulation_files
+from turngate_probes.cli.contract_check import probe_of
 from turngate_probes.releases import recorded_releases
 
 CODEX = Path(load.__file__).parents[1] / "engines/codex.yaml"
@@ -34,10 +39,10 @@ def _recorded(tmp_path: Path) -> Path:
 
 
 def linted(capsys: pytest.CaptureFixture[str], *args: str | Path) -> tuple[int, list[str], str]:
-    """Run the check; return the exit code, the error lines and stdout."""
+    """Run the check; return the exit code, the lines of the mistakes and stdout."""
     code = cli.run(["contracts", "check", *map(str, args)])
     said = capsys.readouterr()
-    return code, said.err.splitlines(), said.out
+    return code, [line for line in said.err.splitlines() if not line.startswith("next: ")], said.out
 
 
 @pytest.mark.long
@@ -219,3 +224,53 @@ def test_recordings_are_read_from_the_named_folder(recorded: Path, tmp_path: Pat
     """Only the recordings in the given folder are read."""
     assert list(recorded_releases.releases("codex", [recorded])) == ["0.42.0", "0.169.0"]
     assert recorded_releases.releases("gemini", [recorded]) == {}
+
+
+@each(
+    "folder, more, made, target",
+    [
+        ("my", "", "", "turngate --contracts my probe acme=PATH"),
+        ("my", "", "acme", "turngate --contracts my probe acme=./acme"),
+        ("my", "executable: sh\n", "", "turngate --contracts my probe acme"),
+        ("my", "published: {pypi: {package: acme-cli}}\n", "", "turngate --contracts my probe acme@latest"),
+        ("m y", "", "", "turngate --contracts 'm y' probe acme=PATH"),
+        (".", "", "", "turngate --contracts . probe acme=PATH"),
+    ],
+)
+def test_the_command_after_a_valid_contract_is_told(
+    tmp_path: Path, folder: str, more: str, made: str, target: str
+) -> None:
+    """It is a probe with the executable that is known: one here or on PATH, else that of a registry."""
+    with chdir(tmp_path):
+        file = Path(folder, "engines/acme.yaml")
+        file.parent.mkdir(parents=True)
+        file.write_text(FIRST + more)
+        if made:
+            Path(made).touch()
+        assert probe_of({file: load.read(file)}) == target
+
+
+def test_a_contract_that_no_command_reads_there_is_to_be_moved(tmp_path: Path) -> None:
+    """Contracts are read from a folder `engines`; those in it are probed together, and a simulation is not."""
+    document, simulation = load.parse(FIRST, "acme.yaml"), load.read(simulation_files()["codex"])
+    assert probe_of({Path("acme.yaml"): document}) == (
+        "move acme.yaml to my/engines, and then turngate --contracts my probe acme=PATH"
+    )
+    other = replace(document, data=document.data | {"engine": "base"})
+    both = {tmp_path / "engines/acme.yaml": document, tmp_path / "engines/base.yaml": other}
+    assert probe_of(both) == f"turngate --contracts {tmp_path} probe acme=PATH base=PATH"
+    assert probe_of({CODEX: load.read(CODEX)}).startswith("turngate probe codex")
+    assert probe_of({tmp_path / "simulations/codex.yaml": simulation}) == ""
+
+
+def test_the_last_line_is_the_next_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is a probe after valid contracts, and after the first one with mistakes the check of that one again."""
+    (tmp_path / "engines").mkdir()
+    good, bad = tmp_path / "engines/acme.yaml", tmp_path / "engines/base.yaml"
+    good.write_text(FIRST)
+    assert linted(capsys, good)[2].endswith(f"\nnext: turngate --contracts {tmp_path} probe acme=PATH\n")
+    bad.write_text(FIRST.replace("engine: acme", "engine: base\nnonsense: 1"))
+    assert cli.run(["contracts", "check", str(tmp_path), "--fixtures", str(tmp_path), "--broken", "base@1.0.0"]) == 2
+    said = capsys.readouterr()
+    again = f"turngate contracts check --fixtures {tmp_path} --broken base@1.0.0 {bad}"
+    assert (said.err.splitlines()[-1], "next: " in said.out) == (f"next: correct it, and then {again}", False)

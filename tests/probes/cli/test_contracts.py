@@ -35,6 +35,7 @@ def test_a_file_that_is_named_after_another_engine_is_told(tmp_path: Path, capsy
         assert capsys.readouterr().err == (
             f"{tmp_path}/acme.yaml:{line}:9: $.engine: the file is called acme.yaml, but its engine is codex "
             "(rename it to codex.yaml, or correct `engine`)\n"
+            f"next: correct it, and then turngate contracts check {tmp_path}/acme.yaml\n"
         )
 
 
