@@ -18,7 +18,9 @@ from turngate.turn.read import STREAMS
 from turngate.turn.records import Record, RecordDispatch, RecordHandler
 from turngate.turn.session_id import HandleFinder, HandleProblem, HandleReading
 
-FIRST = HandlePlace("session_id", "stdout", "first", "id", "[0-9a-f-]{36}", CODEX_ID, {"type": "started"})
+FIRST = HandlePlace(
+    record="first", field="id", shape="[0-9a-f-]{36}", nonexistent_id=CODEX_ID, match={"type": "started"}
+)
 EVERY = replace(FIRST, record="every", match=None)
 LAST = replace(FIRST, record="last", match={"type": "result"})
 ONLY = replace(FIRST, record="only", match=None, field="session.id")
@@ -252,7 +254,7 @@ def test_reading_says_what_was_seen_where(place: HandlePlace, seen: list[Seen], 
 
 def test_record_that_does_not_match_lacks_the_id_that_every_one_must_hold() -> None:
     """If every record must match and hold the id, a record of another kind counts as lacking it."""
-    place = HandlePlace("session_id", "stdout", "every", "id", "[0-9a-f-]{36}", CODEX_ID, {"type": "started"})
+    place = replace(FIRST, record="every")
     assert look(place, _said(STARTED)).value == CODEX_ID
     reading = look(place, _said({"type": "other", "id": CODEX_ID}), _said(STARTED))
     assert (reading.value, reading.detail) == (None, "1 records lack id")

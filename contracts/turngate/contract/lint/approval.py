@@ -73,8 +73,8 @@ def launch_errors(document: Document, launch: Claim) -> Iterator[ContractError]:
 
 def absence_errors(document: Document, refused: Collection[str]) -> Iterator[ContractError]:
     """Find a contract that names nothing by which the engine acts unasked, and does not say that there is nothing."""
-    if "launch" in document.data and not {"auto_flags"} & {*document.data, *refused}:
-        hint = "list them there, or write `auto_flags: {none: true, evidence: [...]}`"
+    if "launch" in document.data and "auto_flags" not in {*document.data, *refused}:
+        hint = "list such options there, or write `auto_flags: {none: true, evidence: [...]}`"
         message = "names no option by which the engine acts without asking, and `auto_flags` is absent"
         yield document.error(("launch",), message, hint)
 
