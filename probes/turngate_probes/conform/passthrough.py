@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import IO, BinaryIO
 
 import msgspec
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from turngate import EngineContract, read_turn
 from turngate.decoding import decode
 from turngate_probes.conform.calls import MAX_WORDS, CallRecord, Started
-from turngate_probes.conform.plan import ConformPlan
+from turngate_probes.conform.plan import HOME, ConformPlan
 from turngate_probes.conform.recorded_stdin import RecordedStdin
 
 _PR_SET_PDEATHSIG = 1
@@ -24,9 +25,11 @@ CHUNK = 2**16
 
 def run(plan: ConformPlan, contract: EngineContract, record: CallRecord, started: Started) -> int:
     """Run the call; return the exit code of the CLI, which alone decides whether it refuses its arguments."""
+    # never the HOME that COMMAND chose: it may be the user's, with a login and settings
+    is_home = Path(os.environ["HOME"]) == Path(plan.folder, HOME)
     process = subprocess.Popen(
         (plan.real, *started.argv),
-        env={**os.environ, **plan.real_env},
+        env={**os.environ, **(plan.real_env if is_home else plan.elsewhere)},
         preexec_fn=_die_with_parent,  # noqa: PLW1509 - no thread runs yet
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -25,6 +25,7 @@ class ConformPlan(Struct, frozen=True):
     """What an executable needs to play its part: `folder` also gets its records.
 
     real: The real CLI that it runs instead of the simulated one, with these variables; empty: none.
+    elsewhere: The variables if COMMAND gives it another HOME than its own, so that it has other sessions there.
     """
 
     folder: str
@@ -35,3 +36,4 @@ class ConformPlan(Struct, frozen=True):
     turns: int = 2
     real: str = ""
     real_env: Mapping[str, str] = {}
+    elsewhere: Mapping[str, str] = {}

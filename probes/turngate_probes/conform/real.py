@@ -27,10 +27,12 @@ def obstacle(scenario: Scenario) -> str | None:
 
 @contextmanager
 def staged(plan: ConformPlan, contract: EngineContract, executable: Path) -> Iterator[ConformPlan]:
-    """Yield the plan with the real CLI and its environment, while its model backend serves."""
+    """Yield the plan with the real CLI and its environments, while its model backend serves."""
     with sandbox(contract.hermetic, Path(plan.folder), "sandbox", keep=True) as box:
         box.backend.script(*rules(plan, contract))
-        yield replace(plan, real=str(executable), real_env=_environment(box, contract))
+        there = box.nested("elsewhere", contract.hermetic)
+        own, elsewhere = _environment(box, contract), _environment(there, contract)
+        yield replace(plan, real=str(executable), real_env=own, elsewhere=elsewhere)
 
 
 def _environment(box: Sandbox, contract: EngineContract) -> dict[str, str]:

@@ -32,7 +32,15 @@ def behind(root: Path, script: str) -> Path:
     cli.chmod(0o755)
     talk = Conversation("a", ("first", "second"), "amber")
     return executable.install(
-        ConformPlan(str(root), "codex", "0.169.0", (talk,), real=str(cli), real_env={"MARK": "marked"})
+        ConformPlan(
+            str(root),
+            "codex",
+            "0.169.0",
+            (talk,),
+            real=str(cli),
+            real_env={"MARK": "marked"},
+            elsewhere={"MARK": "elsewhere"},
+        )
     )
 
 
@@ -46,6 +54,14 @@ def test_streams_and_exit_code_pass_through(tmp_path: Path) -> None:
     assert (call.stdin, call.stdin_closed, call.stdout, call.handle) == (b"hello", True, done.stdout, None)
     assert call.ended is not None
     assert call.ended.exit_code == 3
+
+
+@each("home, mark", [("home", "marked"), ("other", "elsewhere")])
+def test_another_home_is_another_one_of_the_sandbox(tmp_path: Path, home: str, mark: str) -> None:
+    """The CLI never gets the HOME of the orchestrator itself: it may be the user's."""
+    path, env = behind(tmp_path, ECHOES), {"PATH": os.defpath, "HOME": str(tmp_path / home)}
+    done = subprocess.run([path, *ARGV], stdin=subprocess.DEVNULL, capture_output=True, check=False, env=env)
+    assert done.stdout.startswith(mark.encode())
 
 
 @each(

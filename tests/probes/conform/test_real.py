@@ -34,7 +34,9 @@ def test_the_backend_answers_by_what_was_said(tmp_path: Path) -> None:
     plan = ConformPlan(str(tmp_path), "codex", "0.169.0", (TALK,), (Play(turn=2, says="unicode"),))
     with staged(plan, CODEX, tmp_path / "codex") as complete:
         assert complete.real == str(tmp_path / "codex")
-        assert complete.real_env["HOME"].startswith(str(tmp_path))
+        homes = {env["HOME"] for env in (complete.real_env, complete.elsewhere)}
+        assert len([home for home in homes if home.startswith(str(tmp_path))]) == 2
+        assert all(Path(home, ".codex/config.toml").is_file() for home in homes)
         assert "PATH" not in complete.real_env
     script = ReplyRules(tuple(rules(plan, CODEX)))
 
