@@ -183,3 +183,13 @@ def test_one_cause_is_one_finding(tmp_path: Path) -> None:
         "prompt-with-emoji": NOT_REACHED,
     }
     assert report.verdict is Conformance.BROKEN
+
+
+def test_a_conversation_that_succeeds_stops_nothing(tmp_path: Path) -> None:
+    """Whatever other rule it breaks, the other scenarios say something new."""
+    driver = tmp_path / "driver.py"
+    driver.write_text(CORRECT["python"].read_text().replace('["codex", "exec",', '["codex", "--yolo", "exec",'))
+    report = conform(tmp_path / "r", (sys.executable, str(driver)), "two-turns", "crash")
+    assert [[breach.rule for breach in row.breaches] for row in report.results] == [
+        ["orchestrator.no-auto-approval"]
+    ] * 2
