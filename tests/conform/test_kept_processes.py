@@ -7,7 +7,7 @@ import pytest
 
 from tests.conform.orchestrators.catalogue import OF_PROCESS, SPOKEN_BY, of_process
 from turngate import load_contract
-from turngate_probes.conform.answered import NO_THIRD_TURN
+from turngate_probes.conform.answered import NO_THIRD_TURN, ONE_PROCESS
 from turngate_probes.conform.catalogue import in_process, scenarios
 from turngate_probes.conform.conform_report import ConformReport, ScenarioResult
 from turngate_probes.conform.session import ConformSession
@@ -21,6 +21,7 @@ WRONG = [
     ("exit-0-without-end", "accepts-eof"),
     ("split-characters", "decodes-pieces"),
     ("workspace-with-spaces", "opens-elsewhere"),
+    ("late-text", "stops-at-the-response"),
 ]
 
 
@@ -36,7 +37,7 @@ def _played(folder: Path, protocol: str, names: tuple[str, ...], *mistake: str) 
 def test_one_that_conforms(protocol: str, tmp_path: Path) -> None:
     """It passes every scenario that a process for several turns plays, which are more than thirty."""
     contract = load_contract(SPOKEN_BY[protocol], pinned_version(SPOKEN_BY[protocol]))
-    names = tuple(name for name, scenario in scenarios().items() if in_process(scenario, contract))
+    names = tuple(name for name, scenario in scenarios().items() if in_process(scenario, contract.sticky.transport))
     report = _played(tmp_path, protocol, names)
     others = [(row.scenario, row.result, row.detail, row.breaches) for row in report.results if row.result != "pass"]
     assert [other for other in others if other[0] != "canceled"] == []
@@ -86,6 +87,12 @@ def test_a_reply_is_judged_and_a_third_turn_is_not_needed(protocol: str, tmp_pat
     assert [breach.rule for breach in row.breaches] == ["orchestrator.text-whole"]
     (row,) = _played(tmp_path / "fewer", protocol, ("three-turns",), "two-turns").results
     assert (row.result, row.detail) == (ScenarioResult.SKIPPED, NO_THIRD_TURN)
+
+
+def test_what_only_another_protocol_plays_is_skipped(tmp_path: Path) -> None:
+    """The contract speaks of ACP, where text may follow the end of a turn, but this client of a service does not."""
+    (row,) = _played(tmp_path, "serve", ("late-text",)).results
+    assert (row.result, row.detail) == (ScenarioResult.SKIPPED, ONE_PROCESS)
 
 
 def test_conversations_on_one_server(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 
 from turngate import EngineContract
 from turngate_probes.conform.calls import EngineCall
@@ -9,11 +10,12 @@ from turngate_probes.conform.catalogue import MOST_TURNS, in_process, needs_reco
 from turngate_probes.conform.conform_report import ScenarioResult
 from turngate_probes.conform.judge import Evidence, last_words
 from turngate_probes.conform.run import MAX_VARIABLE, variable_of
-from turngate_probes.simulate.arguments import in_chosen_output, in_plain_text
+from turngate_probes.simulate.arguments import UsageProblem, in_chosen_output, in_plain_text
+from turngate_probes.simulate.sticky.process_start import read as read_start
 
 NO_CALL = "COMMAND never started the engine's executable; if your SDK brings its own, point it to ${variable}"
 NO_TURN = "COMMAND only asked the engine about itself, and started no turn"
-ONE_PROCESS = "COMMAND started one process for several turns; the engine plays this in processes for one turn only"
+ONE_PROCESS = "COMMAND started one process for several turns; the engine plays this in other processes only"
 NO_THIRD_TURN = "COMMAND did not send TURNGATE_REPLY_2"
 NO_CANCEL = "COMMAND did not cancel the turn after TURNGATE_CANCEL_AFTER_SEC"
 OTHER_OUTPUT = "COMMAND asks for an output that the contract of the engine doesn't describe"
@@ -46,9 +48,18 @@ def unanswered(evidence: Evidence, contract: EngineContract) -> tuple[ScenarioRe
         return ScenarioResult.UNANSWERED, STILL_READ.format(number=call.number)
     if evidence.scenario.cancel_after and all(ran.seconds >= evidence.scenario.deadline for ran in evidence.ran):
         return ScenarioResult.SKIPPED, NO_CANCEL
-    if kept and not in_process(evidence.scenario, contract):
+    processes = (call for call in turns if call.started.kind == "process")
+    if not all(in_process(evidence.scenario, _transport(call, contract)) for call in processes):
         return ScenarioResult.SKIPPED, ONE_PROCESS
     return None
+
+
+def _transport(call: EngineCall, contract: EngineContract) -> str:
+    """Return what a process for several turns speaks: that of the contract, or another one that the engine has."""
+    with suppress(UsageProblem):
+        if start := read_start(contract, call.started.argv):
+            return start.transport
+    return contract.sticky.transport
 
 
 def _not_started(evidence: Evidence, contract: EngineContract) -> str:

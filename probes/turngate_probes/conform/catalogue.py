@@ -43,7 +43,8 @@ _IN_RECORDS = {
     "retries",
     "goes_on_by_itself",
 }
-# transports whose turns name no session
+# transports that send text and the end of a turn in messages of their own, and those whose turns name no session
+_TWO_QUEUES = ("acp",)
 _WITHOUT_ID = ("json_commands",)
 _EXPECTED = {
     "success": "COMMAND must exit with 0 and print the answer.",
@@ -134,6 +135,8 @@ def obstacle(scenario: Scenario, contract: EngineContract) -> str | None:
         return f"{contract.title} does not report retries"
     if "stdin" in scenario.needs and not any(channel.via == "stdin" for channel in contract.launch.prompt):
         return f"{contract.title} takes no prompt on standard input"
+    if any(play.late_text for play in scenario.plays):
+        return f"{contract.title} sends no text after the end of a turn"
     return None
 
 
@@ -154,12 +157,13 @@ def for_driver(scenario: Scenario, turns: int) -> Scenario | None:
     return replace(scenario, turns=1, plays=tuple(replace(play, turn=play.turn and 1) for play in scenario.plays))
 
 
-def in_process(scenario: Scenario, contract: EngineContract) -> bool:
+def in_process(scenario: Scenario, transport: str) -> bool:
     """Return whether a process for several turns can play a scenario, and a client of its protocol can notice it."""
     return not any(
         changed(play).keys() & _TURN_ONLY
         or play.session_id in _PLACES
-        or (contract.sticky.transport in _WITHOUT_ID and (play.session_id or play.session == "fresh"))
+        or (transport in _WITHOUT_ID and (play.session_id or play.session == "fresh"))
+        or (transport not in _TWO_QUEUES and play.late_text)
         for play in scenario.plays
     )
 

@@ -133,7 +133,7 @@ class ConformSession(Struct, frozen=True):
         # the output that COMMAND asks for, and whether it starts a process for several turns, is known when it has run
         modes = (contract, *(contract.in_output(mode.name) for mode in contract.outputs))
         obstacles = [obstacle(scenario, mode) for mode in modes]
-        free = contract.sticky.transport != "none" and in_process(scenario, contract)
+        free = contract.sticky.transport != "none" and in_process(scenario, contract.sticky.transport)
         why = (obstacles[0] if all(obstacles) and not free else None) or (real_obstacle(scenario) if real else None)
         why = why or (FEWER_TURNS.format(turns=self.turns) if fitting is None else "" if reached else NOT_REACHED)
         if fitting is None or why:

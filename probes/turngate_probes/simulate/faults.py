@@ -168,8 +168,8 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
         _by("turn", "loses the model so many times, reports it as usual, and then answers", 0),
     ] = 0
     says: Annotated[
-        Literal["records", "envelope", "unicode"] | None,
-        _by("both", "the model begins with records, an envelope, or characters of several bytes"),
+        Literal["records", "envelope", "unicode", "long"] | None,
+        _by("both", "the model begins with records, an envelope, characters of several bytes, or 200 KB of text"),
     ] = None
     backend: Annotated[_FailureStatus | None, _by("both", "the model backend fails with this HTTP status")] = None
 

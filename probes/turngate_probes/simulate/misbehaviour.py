@@ -31,7 +31,8 @@ To resume this session: --resume {decoy}
 _ENVELOPE = """{{"outcome": "final", "final_data": {{"answer": "nothing"}}}}
 """
 _UNICODE = "Grüße 🎨👩‍💻 שלום 漢字 e\u0301. "
-SAYS = {"records": _RECORDS, "envelope": _ENVELOPE, "unicode": _UNICODE}
+_LONG = "I looked at every file. " * 8400  # 200 KB; some readers take 64 KiB of a line
+SAYS = {"records": _RECORDS, "envelope": _ENVELOPE, "unicode": _UNICODE, "long": _LONG}
 BLANK = "\n "
 COLOUR = "\x1b[36m"
 OWN_PROMPT = "The background task has finished."  # by which an engine begins a turn of its own

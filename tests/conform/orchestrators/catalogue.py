@@ -16,7 +16,7 @@ KEPT, SHARED = (_FOLDER / f"{name}.py" for name in ("kept", "shared"))
 _ANY = ("", "two-turns", "ignores-ids", "accepts-silence", "accepts-eof", "decodes-pieces", "lets-act", "strips")
 _OPENS = (*_ANY, "starts-elsewhere", "opens-elsewhere")
 OF_PROCESS = {
-    "acp": _OPENS,
+    "acp": (*_OPENS, "stops-at-the-response"),
     "app_server": (*_OPENS, "turns-elsewhere", "leaves-it-to-a-file"),
     "stream_json": _ANY,
     "serve": ("", "mixes-up", "names-it-in-a-header", "opens-elsewhere"),

@@ -4,12 +4,14 @@ It speaks `acp`, `app_server` or `stream_json`, whose sessions work where the pr
 Without a mistake it conforms, also if it `starts-elsewhere`. A mistake is one that clients of these protocols make: to
 ignore session ids, to accept a turn without text, to take the end of the output for the end of a turn, to decode each
 piece of the output alone, to name another directory, when it opens a session or (`turns-elsewhere`) in a turn, to let
-the engine act by what it sends (`lets-act`), or by a file of the user that nothing it sends outranks, or to change what
-the user says (`strips`). One with `two-turns` conforms, too, as far as it goes.
+the engine act by what it sends (`lets-act`), or by a file of the user that nothing it sends outranks, to change what
+the user says (`strips`), or to miss text that follows the response to a prompt (`stops-at-the-response`). One with
+`two-turns` conforms, too, as far as it goes.
 """
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -42,6 +44,8 @@ ASKS = {
     "leaves-it-to-a-file": {},
 }.get(MISTAKE, {"approvalPolicy": "untrusted", "sandbox": "read-only"})
 Message = dict[str, Any]
+LATE = 0.5  # seconds without a message
+NOTHING: Message = {}
 
 
 class TurnError(Exception):
@@ -54,7 +58,7 @@ class Agent:
     def __init__(self) -> None:
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(ARGV, stdin=pipe, stdout=pipe, cwd=STARTED_IN, start_new_session=True)
-        self.messages, self.last = self._read(), 0
+        self.messages, self.last, self.waits = self._read(), 0, True
 
     def send(self, method: str, params: Message) -> int:
         """Send a request and return its number."""
@@ -84,10 +88,21 @@ class Agent:
             return {"stopReason": "end_turn"}
         raise TurnError("the engine ended")
 
+    def rest(self) -> Iterator[Message]:
+        """Yield what comes late, until nothing has come for a moment."""
+        self.waits = False
+        yield from iter(lambda: next(self.messages, NOTHING), NOTHING)
+        self.waits = True
+
     def _read(self) -> Iterator[Message]:
         rest: bytes | str = "" if MISTAKE == "decodes-pieces" else b""
         assert self.process.stdout
-        while data := os.read(self.process.stdout.fileno(), 65536):
+        pipe = self.process.stdout.fileno()
+        while True:
+            while not self.waits and not select.select([pipe], [], [], LATE)[0]:
+                yield NOTHING
+            if not (data := os.read(pipe, 65536)):
+                return
             if isinstance(rest, str):
                 *lines, rest = (rest + data.decode("utf-8", "replace")).split("\n")
                 yield from map(json.loads, filter(str.strip, lines))
@@ -121,6 +136,7 @@ def acp(agent: Agent) -> Generator[str, str, None]:
         number = agent.send("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": prompt}]})
         if agent.result(number, updates)["stopReason"] != "end_turn":
             raise TurnError("the turn did not end")
+        updates += () if MISTAKE == "stops-at-the-response" else agent.rest()
         told = [update["params"] for update in updates if update.get("method") == "session/update"]
         if MISTAKE != "ignores-ids" and any(params.get("sessionId") != session for params in told):
             raise TurnError("another session")

@@ -12,7 +12,7 @@ from turngate_probes.simulate.faults import changed, listed, named
 
 RECORDINGS = Path(__file__).parents[3] / "fixtures"
 _ONLY_SOME = {"late-id", "long-line", "unknown-records", "prompt-200-kb", "exits-unread"}
-_ONLY_SOME |= {"reconnects", "several-messages", "second-result", "own-turn"}
+_ONLY_SOME |= {"reconnects", "several-messages", "second-result", "own-turn", "late-text"}
 ENGINES = ("claude", "codex", "gemini", "iflow", "opencode", "qwen")
 
 
@@ -91,15 +91,22 @@ def test_an_engine_plays_most_scenarios(engine: str) -> None:
         ("late-id", False),
         ("upgrade", False),
         ("reconnects", False),
+        ("late-text", False),
     ],
 )
 def test_what_a_process_for_several_turns_plays(name: str, *, played: bool) -> None:
     """It plays all but what concerns the executable, an exit code, or an id in another place."""
-    assert in_process(scenarios()[name], load_contract("codex")) is played
+    assert in_process(scenarios()[name], "app_server") is played
+
+
+def test_text_follows_the_end_of_a_turn_only_where_a_response_ends_it() -> None:
+    """In the other protocols, the end of a turn is the last message of the turn."""
+    transports = ("acp", "app_server", "json_commands", "service", "stream_json")
+    assert [one for one in transports if in_process(scenarios()["late-text"], one)] == ["acp"]
 
 
 def test_a_process_whose_turns_name_no_session_plays_nothing_about_ids() -> None:
     """Its client could not notice."""
-    played = [name for name, one in scenarios().items() if in_process(one, load_contract("pi", "0.87.1"))]
+    played = [name for name, one in scenarios().items() if in_process(one, "json_commands")]
     assert {"fresh-session", "no-id"}.isdisjoint(played)
     assert {"lost-session", "crash"} <= set(played)
