@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 from tests.tables import each
 from turngate import EngineContract, load_contract
 from turngate_probes.simulate.faults import NONE, Faults
-from turngate_probes.simulate.misbehaviour import BOM, FLOOD_LINE, INTERIM, FaultyOutput, Halt, heartbeat, steps
+from turngate_probes.simulate.misbehaviour import (
+    BOM,
+    FLOOD_LINE,
+    INTERIM,
+    FaultyOutput,
+    Halt,
+    heartbeat,
+    preamble,
+    steps,
+)
 
 CODEX = load_contract("codex", "0.169.0")
 GEMINI = load_contract("gemini", "0.61.0")
@@ -126,6 +135,11 @@ def test_output_gets_noise() -> None:
     assert len(lines[1]["padding"]) == 5000
     assert [step.how for step in steps(CODEX, GOOD, ID, Faults(pause=1)) if isinstance(step, Halt)] == ["pause"]
     assert played(Faults(banner="hello\n"))[0].startswith(b"hello\n{")
+
+
+def test_a_long_text_is_longer_than_the_lines_that_readers_take() -> None:
+    """Also where a protocol sends it in two pieces."""
+    assert len(preamble(Faults(says="long"), "")) > 2 * 2**16
 
 
 @given(st.integers(1, 50))
