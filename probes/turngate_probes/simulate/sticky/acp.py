@@ -1,5 +1,6 @@
 """The Agent Client Protocol, version 1, from the agent's side, with the modes, model and files of a session."""
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,6 +38,7 @@ from turngate_probes.simulate.sticky.tool_calls import slots_of
 from turngate_probes.simulate.store import SimulatedSession
 
 MANY, LONG = 99, 1001
+LATE = 0.035  # seconds, as real text came after a response
 
 
 class Modes:
@@ -191,6 +193,7 @@ class SimulatedAcp(Rpc):
         if method == "session/new":
             self._update_all(self.records.opened, {})
         if method == "session/prompt":
+            time.sleep(LATE if self._late else 0)
             self._say(self._late)
             self.turn_told()
 
