@@ -84,12 +84,14 @@ class Ending(Struct, frozen=True):
 class RequiredOption(Struct, frozen=True):
     """An option without which an engine runs no turn.
 
+    beside: It is only required with these options, and then also of a process for several turns.
     unless_inside: It isn't required if the working directory, or one above it, has a file or folder of this name.
     unless_env: It isn't required if these variables are set so.
     """
 
     option: Flag
     refusal: Ending
+    beside: Texts = ()
     unless_inside: Text = ""
     unless_env: Mapping[Variable, str] = field(default_factory=dict)
 

@@ -45,6 +45,16 @@ UPDATED = "Updated to {version}. The new version is used from the next start on.
 def described(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str, str], newest: str | None) -> Started:
     """Return what is known of a call at its start; `newest` is the id of the latest session in the directory."""
     start = Started(os.getpid(), argv, str(Path.cwd()), tuple(sorted(env)), _stdin(), time.monotonic(), kind="query")
+    try:
+        return _described(start, contract, argv, env, newest)
+    except TurngateError as wrong:
+        return replace(start, kind="unknown", problem=str(wrong))
+
+
+def _described(
+    start: Started, contract: EngineContract, argv: tuple[str, ...], env: Mapping[str, str], newest: str | None
+) -> Started:
+    """Add to a call what its arguments say; TurngateError if the simulation doesn't know what they do."""
     if about_itself(contract, argv, env) is not None:
         return start
     if (asked_instead := arguments.query(contract, argv)) is not None:
@@ -143,8 +153,9 @@ def _play(folder: Path, argv: tuple[str, ...]) -> int:
     started = replace(described(contract, argv, os.environ, newest), env=given)
     if not plan.real and started.kind in ("turn", "process") and (why := arguments.unplayed(contract, argv)):
         started = replace(started, kind="unknown", problem=why)
-    if plan.real and started.kind == "unknown":
-        started = replace(started, kind="query", problem="")  # the CLI itself knows the command
+    if plan.real and started.kind == "unknown":  # the CLI itself knows the command, or decides about its arguments
+        is_command = arguments.query(contract, argv) is not None
+        started = replace(started, kind="query", problem="") if is_command else replace(started, kind="refused")
     record.begin(started)
     if plan.real:
         from turngate_probes.conform import passthrough  # noqa: PLC0415 - slow to import

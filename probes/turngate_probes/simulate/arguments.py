@@ -138,11 +138,14 @@ def _in_templates(contract: EngineContract) -> Iterator[tuple[tuple[str, ...], b
 
 
 class UsageProblem(Exception):  # noqa: N818 - what a user did, not an error of ours
-    """The engine refuses its arguments; `kind` is one of REFUSALS, `slots` are values for its message."""
+    """The engine refuses its arguments; `kind` is one of REFUSALS, `slots` are values for its message.
 
-    def __init__(self, kind: str, words: str, **slots: str) -> None:
+    `ending` is how it refuses them, if the kind does not tell.
+    """
+
+    def __init__(self, kind: str, words: str, ending: Ending | None = None, **slots: str) -> None:
         super().__init__(words)
-        self.kind, self.slots = kind, slots
+        self.kind, self.ending, self.slots = kind, ending, slots
 
 
 class CommandLine(Struct):
@@ -342,6 +345,7 @@ def _asked(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLine, 
     if line.commands not in (started, resumed):
         word = next(iter(line.words), "")
         raise UsageProblem("command", f"unexpected argument '{word}'" if word else "arguments are missing", name=word)
+    _require(syntax, line)
     named = next((name for name, value in template_options(contract.launch.resume) if value == _HANDLE), None)
     newest = line.last(syntax.newest) is not None
     handle = line.last(named)
@@ -351,6 +355,13 @@ def _asked(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLine, 
     listed = syntax.as_list is not None and line.has_all(syntax.as_list.options)
     plain = not listed and _is_plain(contract, syntax, line)
     return Asked(handle, newest, prompt, channel, _model(contract, line), auto, plain, line, listed)
+
+
+def _require(syntax: ArgumentSyntax, line: CommandLine) -> None:
+    """Refuse options that need another one beside them."""
+    for required in syntax.required:
+        if required.beside and line.has_all(required.beside) and not line.has(required.option, None):
+            raise UsageProblem("incomplete", f"{required.option} is missing", required.refusal)
 
 
 def unplayed(contract: EngineContract, argv: Sequence[str]) -> str:
@@ -421,6 +432,7 @@ def read_sticky(contract: EngineContract, argv: Sequence[str]) -> tuple[CommandL
         line = reader.read(argv)
         if line.words:
             raise _extra(line.words[0])
+        _require(reader.syntax, line)
     return line, _model(contract, line)
 
 
@@ -522,7 +534,7 @@ def _prompt(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLine)
 
 def _is_plain(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLine) -> bool:
     """Whether the output is text; UsageError if it has a form that the simulation does not describe."""
-    needed = {*syntax.incidental, *(required.option for required in syntax.required)}
+    needed = {*syntax.incidental, *(required.option for required in syntax.required if not required.beside)}
     missing = [(n, v) for n, v in template_options(contract.launch.start) if n not in needed and not line.has(n, v)]
     for name, _ in missing:
         if (other := line.last(name)) and other not in _TEXT:

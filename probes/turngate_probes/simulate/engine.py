@@ -133,7 +133,7 @@ class HeadlessCall:
         for required in self.syntax.required:
             env, name = required.unless_env, required.unless_inside
             # a release that is started without the option does not know it
-            exempt = required.option not in self.contract.launch.start
+            exempt = bool(required.beside) or required.option not in self.contract.launch.start
             exempt = exempt or (bool(env) and env.items() <= self.world.env.items())
             exempt = exempt or (bool(name) and any((folder / name).exists() for folder in (inside, *inside.parents)))
             if not exempt and not self.asked.line.has(required.option, None):
@@ -456,7 +456,7 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
         world = settings_effects.visit(contract, argv, world)
         return HeadlessCall(contract, simulation, world, asked, acts=acts, artifacts=artifacts).run()
     except UsageProblem as problem:
-        ending = simulation.arguments.refusals.get(problem.kind, simulation.usage)
+        ending = problem.ending or simulation.arguments.refusals.get(problem.kind, simulation.usage)
         slots = {"cwd": world.cwd, "handle": "", "error": str(problem), **problem.slots}
         facts = ["similar" if problem.slots.get("similar") else "dissimilar"]
         for stream, data in rendered(contract, ending.lines, facts, slots):

@@ -51,6 +51,13 @@ def test_a_call_is_described(
     assert (started.argv, started.env, bool(started.problem)) == (argv, ("A", "B"), kind in ("refused", "unknown"))
 
 
+def test_a_call_that_the_simulation_cannot_describe_is_unknown() -> None:
+    """It is recorded with the reason, so that nobody says that the engine was never started."""
+    started = described(GEMINI, ("--output-format", "stream-json", *GEMINI_TURN), {}, None)
+    assert started.kind == "unknown"
+    assert started.problem.startswith("the simulator doesn't print --output-format stream-json")
+
+
 def test_a_supplied_file_widens_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An orchestrator that runs Gemini as turngate builds the turn passes a policy, which makes it ask."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
