@@ -132,6 +132,7 @@ class ArgumentSyntax(Struct, frozen=True):
         working directory, resume the newest session, choose the id of a new one, set `key=value`, name a file with the
         prompt or for the answer, and name a file that must exist.
     unkept: The option with which a session is not saved.
+    no_settings: The option with which no setting of the user lets the engine act.
     forgotten: Options that hold only for the turn that names them -> the setting that says the same, or nothing.
     fork: The option with which a resumed turn goes on in a new session, which begins with what the resumed one holds.
     harmless: Options that change neither sessions nor approval nor the form of the output. One of `options` that is
@@ -172,6 +173,7 @@ class ArgumentSyntax(Struct, frozen=True):
     answer_file: Flag | None = None
     existing_file: Flag | None = None
     unkept: Flag | None = None
+    no_settings: Flag | None = None
     forgotten: Mapping[Flag, str] = field(default_factory=dict)
     fork: Flag | None = None
     harmless: Texts = ()
@@ -237,6 +239,7 @@ class ApprovalFile(Struct, frozen=True):
 
     path: A file, in which `*` stands for any name, or a value. Slots are {work}, {HOME}, the contract's locations of
         the store, and variables of the environment.
+    found: A TOML file is read as lines such as `table.key = "value"`. {work} is the working directory.
     unless: The option that outranks the settings.
     """
 

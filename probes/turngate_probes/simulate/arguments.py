@@ -33,6 +33,7 @@ _BY_OPTION = (
     "answer_file",
     "existing_file",
     "unkept",
+    "no_settings",
     "fork",
 )
 DEFAULT_MODEL = "default"  # what a simulated release takes by itself
@@ -143,9 +144,11 @@ class UsageProblem(Exception):  # noqa: N818 - what a user did, not an error of 
     `ending` is how it refuses them, if the kind does not tell.
     """
 
-    def __init__(self, kind: str, words: str, ending: Ending | None = None, **slots: str) -> None:
+    ending: Ending | None = None
+
+    def __init__(self, kind: str, words: str, **slots: str) -> None:
         super().__init__(words)
-        self.kind, self.ending, self.slots = kind, ending, slots
+        self.kind, self.slots = kind, slots
 
 
 class CommandLine(Struct):
@@ -361,7 +364,9 @@ def _require(syntax: ArgumentSyntax, line: CommandLine) -> None:
     """Refuse options that need another one beside them."""
     for required in syntax.required:
         if required.beside and line.has_all(required.beside) and not line.has(required.option, None):
-            raise UsageProblem("incomplete", f"{required.option} is missing", required.refusal)
+            problem = UsageProblem("incomplete", f"{required.option} is missing")
+            problem.ending = required.refusal
+            raise problem
 
 
 def unplayed(contract: EngineContract, argv: Sequence[str]) -> str:

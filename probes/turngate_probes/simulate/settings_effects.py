@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from glob import escape, glob
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import structs
@@ -57,7 +58,7 @@ def visit(contract: EngineContract, argv: Sequence[str], world: EngineContext) -
 
 def lets_act(contract: EngineContract, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> bool:
     """Return whether a setting of the user lets the engine act without asking."""
-    if _asks(contract, argv, env):
+    if _asks(contract, argv, env) or simulation(contract).arguments.no_settings in argv:
         return False
     return any(
         setting.env.items() <= env.items() and _found(setting.files, env, cwd) is not None
@@ -72,9 +73,9 @@ def approving(
 
     `options` are those that the arguments have; None: a client of a process for several turns may choose more.
     """
-    if _asks(contract, argv, env):
-        return ()
     simulated = simulation(contract)
+    if _asks(contract, argv, env) or simulated.arguments.no_settings in (options or ()):
+        return ()
     slots = {**env, "work": cwd, "HOME": env.get("HOME", "")}
     for name, usual in (contract.store.locations if contract.store else {}).items():
         slots[name] = env.get(name) or usual.format_map(slots)
@@ -93,8 +94,27 @@ def _settings(one: ApprovalFile, slots: Mapping[str, str]) -> Iterator[str]:
         yield ""
     with suppress(OSError, ValueError, KeyError):
         for path in glob(one.path.format_map({name: escape(value) for name, value in slots.items()})):  # noqa: PTH207 - the pattern is absolute
-            if re.search(one.found, Path(path).read_text("utf-8")):
+            text = Path(path).read_text("utf-8")
+            held = "\n".join(_toml(text)) if path.endswith(".toml") else text
+            if re.search(one.found.replace("{work}", re.escape(slots["work"])), held):
                 yield path
+
+
+def _toml(text: str) -> Iterator[str]:
+    """Yield the values in a TOML file, each with its whole key."""
+    import tomllib  # noqa: PLC0415 - slow to import, and few homes have such files
+
+    return _values(tomllib.loads(text))
+
+
+def _values(table: Mapping[str, Any], within: str = "") -> Iterator[str]:
+    """Yield the values in a table and in those in it."""
+    for key, value in table.items():
+        for one in value if isinstance(value, list) and value and isinstance(value[0], dict) else [value]:
+            if isinstance(one, dict):
+                yield from _values(one, f"{within}{key}.")
+            else:
+                yield f"{within}{key} = {json.dumps(one, default=str, ensure_ascii=False)}"
 
 
 def files_named(contract: EngineContract, prompt: str, env: Mapping[str, str], cwd: str) -> str:

@@ -88,11 +88,11 @@ GUARDS = Guards(env={"PROMPT": ""})
 ASKING = replace(FREE, approval_settings=(ALLOWS,), launch=replace(FREE.launch, interactive=("--ask",)))
 
 
-@pytest.mark.parametrize("argv, acts", [((), True), (("--ask",), False)])
+@pytest.mark.parametrize("argv, acts", [((), True), (("--ask",), False), (("--ignore-user-config",), False)])
 def test_a_setting_lets_it_act_unless_arguments_outrank_it(
     argv: tuple[str, ...], *, acts: bool, tmp_path: Path
 ) -> None:
-    """A setting counts where the file holds it among other things, and the arguments of mode interactive outrank it."""
+    """The file may hold it among other things; arguments of mode interactive, or one to leave it unread, outrank it."""
     held = {"model": "x", "may": {"write": True, "read": True}, "trusts": ["/elsewhere", str(tmp_path)]}
     (tmp_path / "settings.json").write_text(json.dumps(held))
     assert settings_effects.lets_act(ASKING, argv, {"HOME": str(tmp_path)}, str(tmp_path)) is acts

@@ -89,35 +89,63 @@ def test_a_process_for_several_turns_is_no_turn(argv: tuple[str, ...]) -> None:
 
 
 ASKS, ALLOWS = '{"permission": {"bash": "ask", "edit": {"*": "deny"}}}', '{"permission": {"bash": "allow"}}'
+CONFIG = "home/.codex/config.toml"
 GEMINI_TURN, CLAUDE_TURN = ("--skip-trust", "-p", "hi"), ("-p", "hi")
 
 
 @each(
     "engine, argv, files, env, count",
     [
-        ("codex", (*START, "-"), {"home/.codex/config.toml": 'sandbox_mode = "workspace-write"'}, {}, 1),
+        ("codex", (*START, "-"), {CONFIG: 'sandbox_mode = "workspace-write"'}, {}, 1),
         (
             "codex",
             (*START, "-"),
-            {"own/config.toml": '[projects."/x"]\ntrust_level = "trusted"'},
+            {"own/config.toml": '[projects."{work}"]\ntrust_level = "trusted"'},
             {"CODEX_HOME": "own"},
             1,
         ),
+        ("codex", (*START, "-"), {CONFIG: '[projects."/x"]\ntrust_level = "trusted"'}, {}, 0),
+        (
+            "codex",
+            (*START, "-"),
+            {CONFIG: 'sandbox_mode = "read-only"\n[projects."{work}"]\ntrust_level = "trusted"'},
+            {},
+            0,
+        ),
+        ("codex", (*START, "-"), {CONFIG: '[profiles.x]\nsandbox_mode = "workspace-write"'}, {}, 0),
+        ("codex", (*START, "-"), {CONFIG: 'profile = "x"\nprofiles.x.sandbox_mode = "workspace-write"'}, {}, 1),
+        ("codex", (*START, "-"), {CONFIG: 'x = """\nsandbox_mode = "workspace-write"\n"""'}, {}, 0),
+        ("codex", (*START, "-"), {CONFIG: 'default_permissions = ":workspace"'}, {}, 1),
+        (
+            "codex",
+            (*START, "-"),
+            {CONFIG: 'default_permissions = ":read-only"\nsandbox_mode = "danger-full-access"'},
+            {},
+            0,
+        ),
+        (
+            "codex",
+            (*START, "-"),
+            {CONFIG: 'default_permissions = "own"\npermissions.own.filesystem = {"/" = "read", "{work}" = "write"}'},
+            {},
+            1,
+        ),
+        ("codex", (*START, "--ignore-user-config", "-"), {CONFIG: 'sandbox_mode = "workspace-write"'}, {}, 0),
         (
             "codex",
             (*START, "--sandbox", "read-only", "-"),
-            {"home/.codex/config.toml": 'sandbox_mode = "workspace-write"'},
+            {CONFIG: 'sandbox_mode = "workspace-write"'},
             {},
             0,
         ),
         (
             "codex",
             (*START, "-c", 'sandbox_mode="read-only"', "-"),
-            {"home/.codex/config.toml": 'sandbox_mode = "workspace-write"'},
+            {CONFIG: 'sandbox_mode = "workspace-write"'},
             {},
             0,
         ),
-        ("codex", (*START, "-"), {"home/.codex/config.toml": 'sandbox_mode = "read-only"'}, {}, 0),
+        ("codex", (*START, "-"), {CONFIG: 'sandbox_mode = "read-only"'}, {}, 0),
         (
             "claude",
             CLAUDE_TURN,
@@ -186,7 +214,7 @@ def test_a_file_can_skip_approval(
         path = tmp_path / name
         (path.parent if name in files else path).mkdir(parents=True, exist_ok=True)
         if name in files:
-            path.write_text(files[name], "utf-8")
+            path.write_text(files[name].replace("{work}", str(tmp_path / "work")), "utf-8")
     monkeypatch.chdir(tmp_path / "work")
     given = {name: str(tmp_path / value) if value == "own" else value for name, value in env.items()}
     found = described(
