@@ -1,11 +1,13 @@
 """What the arguments of a call say."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.tables import each
 from turngate import first_turn, load_contract, process_request
+from turngate_probes.conform.calls import EngineCall
 from turngate_probes.conform.player import described, named
 from turngate_probes.releases.pins import pinned_version
 
@@ -185,6 +187,7 @@ GEMINI_TURN, CLAUDE_TURN = ("--skip-trust", "-p", "hi"), ("-p", "hi")
             1,
         ),
         ("opencode", ("run", "hi"), {}, {}, 1),
+        ("opencode", ("run", "--agent", "plan", "hi"), {}, {}, 1),  # it runs commands
         ("opencode", ("run", "hi"), {}, {"OPENCODE_PERMISSION": '{"*": "deny"}'}, 0),
         ("opencode", ("run", "hi"), {"work/opencode.json": ASKS}, {}, 0),
         ("opencode", ("run", "hi"), {"home/.config/opencode/opencode.json": ASKS}, {}, 0),
@@ -221,3 +224,19 @@ def test_a_file_can_skip_approval(
         load_contract(engine, pinned_version(engine)), argv, {"HOME": str(tmp_path / "home"), **given}, None
     )
     assert len(found.auto_approving) == count, found
+
+
+@each(
+    "sent, count",
+    [
+        ({"method": "session/set_config_option", "params": {"configId": "mode", "value": "plan"}}, 1),
+        ({"agent": "plan", "parts": []}, 1),
+        ({"permission": [{"permission": "*", "pattern": "*", "action": "ask"}]}, 0),
+    ],
+)
+def test_a_client_can_make_opencode_ask(sent: dict[str, object], count: int) -> None:
+    """The mode `plan` refuses edits, but runs commands without asking."""
+    started = described(load_contract("opencode", "1.18.33"), ("acp",), {}, None)
+    text = json.dumps(sent).encode()
+    call = EngineCall(1, started, None, text, stdin_closed=True, stdout=b"", stderr="", signals=(), handle=None)
+    assert len(call.auto_approving) == count
