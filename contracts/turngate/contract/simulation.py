@@ -17,6 +17,7 @@ from turngate.contract.values import (
     Match,
     Name,
     Regex,
+    Release,
     SchemaRule,
     Text,
     Texts,
@@ -81,6 +82,15 @@ class Ending(Struct, frozen=True):
     lines: tuple[Line, ...] = ()
 
 
+class QueryAnswer(Ending, frozen=True):
+    """What a command that runs no turn prints.
+
+    since: The first release of which that is known. Absent: every one.
+    """
+
+    since: Release | None = None
+
+
 class RequiredOption(Struct, frozen=True):
     """An option without which an engine runs no turn.
 
@@ -140,7 +150,7 @@ class ArgumentSyntax(Struct, frozen=True):
     unplayed: Options of the release that are not simulated, besides those. These and the following also come from the
         help pages in the engine's history.
     lacking: Command, empty for none -> options that the release lacks there.
-    untested: Options of which nobody knows whether the release has them.
+    untested: Options and commands of which nobody knows whether the release has them.
     as_list: The options with which the output is a list of all records of an output mode.
     required: Options without which no turn runs.
     usage: Command -> how help pages describe its arguments: {usage}.
@@ -150,7 +160,7 @@ class ArgumentSyntax(Struct, frozen=True):
     options: Texts = ()
     spellings: Mapping[Text, Text] = field(default_factory=dict)
     commands: Texts = ()
-    queries: Mapping[Text, Ending] = field(default_factory=dict)
+    queries: Mapping[Text, QueryAnswer] = field(default_factory=dict)
     choices: Mapping[Flag, Texts] = field(default_factory=dict)
     patterns: Mapping[Flag, Regex] = field(default_factory=dict)
     not_before: Mapping[Text, Texts] = field(default_factory=dict)

@@ -58,9 +58,8 @@ def _described(
     if about_itself(contract, argv, env) is not None:
         return start
     if (asked_instead := arguments.query(contract, argv)) is not None:
-        unknown = asked_instead.answer is None
-        problem = f"`{contract.executable} {asked_instead.words}` is not simulated" if unknown else ""
-        return replace(start, kind="unknown" if unknown else "query", problem=problem)
+        problem = asked_instead.problem
+        return replace(start, kind="unknown" if problem else "query", problem=problem)
     if starts_sticky(contract, argv):
         sticky, files = simulation(contract).sticky, approving(contract, argv, env, start.cwd, None)
         others = approving(contract, argv, env, start.cwd, {*arguments.spread(argv)})

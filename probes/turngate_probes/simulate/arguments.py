@@ -442,10 +442,11 @@ def read_sticky(contract: EngineContract, argv: Sequence[str]) -> tuple[CommandL
 
 
 class QueryCommand(Struct, frozen=True):
-    """A command that runs no turn, and how it answers; None: the simulation doesn't play it."""
+    """A command that runs no turn, and how it answers; None: the simulation doesn't play it, and `problem` says why."""
 
     words: str
     answer: Ending | None
+    problem: str = ""
 
 
 def query(contract: EngineContract, argv: Sequence[str]) -> QueryCommand | None:
@@ -462,7 +463,10 @@ def query(contract: EngineContract, argv: Sequence[str]) -> QueryCommand | None:
     words = words or [*reader.line.commands, *reader.line.words]
     for end in range(len(words), 0, -1):
         if (name := " ".join(words[:end])) in known:
-            return QueryCommand(name, syntax.queries.get(name))
+            answer, why = syntax.queries.get(name), f"`{contract.executable} {name}` is not simulated"
+            if name in syntax.untested:
+                why = f"nobody knows whether {contract.engine} {contract.version} has `{name}`"
+            return QueryCommand(name, answer, "" if answer else why)
     return None
 
 

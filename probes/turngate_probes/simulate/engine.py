@@ -467,7 +467,7 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
 def _answer_query(contract: EngineContract, query: QueryCommand, world: EngineContext) -> int:
     """Print what a command answers that runs no turn, and return the exit code."""
     if query.answer is None:
-        world.write("stderr", f"turngate: `{contract.executable} {query.words}` is not simulated\n".encode())
+        world.write("stderr", f"turngate: {query.problem}\n".encode())
         return NOT_SIMULATED
     slots = {"version": contract.version or "0.0.0", "cwd": world.cwd, "handle": ""}
     for stream, data in rendered(contract, query.answer.lines, (), slots):
@@ -494,7 +494,7 @@ def about_itself(
     if arguments.asks_for_help(contract, argv):
         words = "".join(f"  {name}\n" for name in arguments.accepted(contract, simulation.arguments))
         return "stdout", f"{contract.title} (simulated)\n\n{words}".encode()
-    if any(_is_listing(listing.argv, argv) for listing in contract.listings):
+    if any(_is_listing(each.argv, argv) for each in contract.listings) and arguments.query(contract, argv) is None:
         return "stdout", b""
     return _configuration(contract, argv, {} if faults.ignores_settings else env)
 

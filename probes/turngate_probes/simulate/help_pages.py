@@ -4,7 +4,9 @@ A release lacks an option that only later ones show. If it was not asked for its
 were, and nothing is known of an option that the later one is the first to show. An option that is no longer shown may
 still be accepted, so that says nothing.
 
-A release that was not asked for its commands may have those of the release before it and of the one after it.
+A release has the commands that it lists. If it was not asked, it has those that both the release before it and the one
+after it list; of those that only one of them lists, nothing is known. A command that nobody lists may be an alias, so
+that says nothing.
 """
 
 import re
@@ -45,19 +47,45 @@ def of_release(simulation: Simulation, engine: str, version: str) -> Simulation:
     except NotFoundError:
         return simulation
     syntax, pages = simulation.arguments, _pages(known, version)
-    syntax = replace(syntax, commands=tuple(dict.fromkeys((*syntax.commands, *_commands(known, version)))))
-    return replace(simulation, arguments=_with_pages(syntax, pages) if pages else syntax)
+    syntax = _with_pages(syntax, pages) if pages else syntax
+    return replace(simulation, arguments=_with_commands(syntax, known, version))
 
 
-def _commands(known: history.History, version: str) -> list[str]:
-    """Return the first words of the commands that a release has, or may have."""
+def _with_commands(syntax: ArgumentSyntax, known: history.History, version: str) -> ArgumentSyntax:
+    """Return the syntax with the commands that the release has or may have, and the answers that are known of it."""
+    listed = [(parse(one.version), _paths(one.facts[_COMMANDS])) for one in known.releases if _COMMANDS in one.facts]
+    everywhere = dict.fromkeys(path for _, paths in listed for path in paths)
     wanted = parse(version)
-    asked = [(parse(one.version), one.facts[_COMMANDS]) for one in known.releases if _COMMANDS in one.facts]
-    before, after = ([pair for pair in asked if (pair[0] <= wanted) is early] for early in (True, False))
-    exact = bool(before) and before[-1][0] == wanted
-    listed = [page for _, page in (*before[-1:], *([] if exact else after[:1]))]
-    words = (name.split()[1:2] for page in listed for name in page)
-    return [word for first in words for word in first if not word.startswith("-")]
+
+    def has(path: str, since: str | None = None) -> bool | None:
+        """Whether the release has a command; None: nobody knows."""
+        if path.startswith("-"):
+            return None if path in syntax.untested else path not in syntax.lacking.get("", ())
+        if path not in everywhere and since is None:
+            return True
+        asked = [(at, path in paths) for at, paths in listed if path in everywhere]
+        asked = sorted([*asked, *([(parse(since), True)] if since else [])])
+        before, after = ([has for at, has in asked if (at <= wanted) is early] for early in (True, False))
+        exact = any(at == wanted for at, _ in asked)
+        if not before:
+            return None if after[0] else False
+        return before[-1] if exact or not after or after[0] == before[-1] else None
+
+    names = {*syntax.commands, *(path.split()[0] for path in everywhere)}
+    had = {name: has(name) for name in sorted(names)}
+    answers = {name: has(name, answer.since) for name, answer in syntax.queries.items()}
+    unknown = [name for name, one in {**had, **answers}.items() if one is None]
+    return replace(
+        syntax,
+        commands=tuple(dict.fromkeys((*(name for name, one in had.items() if one), *unknown))),
+        queries={name: answer for name, answer in syntax.queries.items() if answers[name]},
+        untested=tuple(dict.fromkeys((*syntax.untested, *unknown))),
+    )
+
+
+def _paths(page: Mapping[str, str]) -> frozenset[str]:
+    """Return the commands in a list of commands and their options, without the executable."""
+    return frozenset(" ".join(name.split()[1:]) for name in page if ":" not in name and " -" not in name)
 
 
 def _pages(known: history.History, version: str) -> dict[str, _Page]:
