@@ -242,6 +242,7 @@ class AcpSimulation(Struct, frozen=True):
 
     initialized: The fields of the response to `initialize`, beyond the protocol's version and the agent's name.
     modes: The modes of a session, with their descriptions. Absent: those of the contract.
+    mode_option: The option whose values are these modes. A release has only those that its help page offers.
     opened: Updates after the response that a session is new.
     prompted: The fields of the response to a prompt, beyond the reason for its end.
     called: Updates when the model calls a tool.
@@ -268,6 +269,7 @@ class AcpSimulation(Struct, frozen=True):
         default_factory=lambda: {"agentCapabilities": {"loadSession": False}, "authMethods": []}
     )
     modes: Records = ()
+    mode_option: Flag | None = None
     opened: Records = ()
     prompted: Record = field(default_factory=dict)
     called: Records = ({"sessionUpdate": "tool_call", **_ASKED},)

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turngate import NotFoundError, history
-from turngate.contract.simulation import ArgumentSyntax, Simulation
+from turngate.contract.simulation import ArgumentSyntax, Simulation, StickySimulation
 from turngate.contract.versions import parse
 
 _SECTION = "option/"
@@ -48,7 +48,23 @@ def of_release(simulation: Simulation, engine: str, version: str) -> Simulation:
         return simulation
     syntax, pages = simulation.arguments, _pages(known, version)
     syntax = _with_pages(syntax, pages) if pages else syntax
-    return replace(simulation, arguments=_with_commands(syntax, known, version))
+    sticky = _with_modes(simulation.sticky, syntax)
+    return replace(simulation, arguments=_with_commands(syntax, known, version), sticky=sticky)
+
+
+def _with_modes(sticky: StickySimulation, syntax: ArgumentSyntax) -> StickySimulation:
+    """Return the sticky process with the session modes that an option of the release offers, in whatever spelling."""
+    option = sticky.acp.mode_option
+    if option is None:
+        return sticky
+    offered = {_letters(choice) for choice in syntax.choices[option]}
+    modes = tuple(mode for mode in sticky.acp.modes if _letters(mode["id"]) in offered)
+    starts_in = sticky.starts_in if _letters(sticky.starts_in or "") in offered else None
+    return replace(sticky, acp=replace(sticky.acp, modes=modes), starts_in=starts_in)
+
+
+def _letters(name: str) -> str:
+    return re.sub("[-_]", "", name).lower()
 
 
 def _with_commands(syntax: ArgumentSyntax, known: history.History, version: str) -> ArgumentSyntax:
@@ -117,15 +133,20 @@ def _with_pages(syntax: ArgumentSyntax, pages: Mapping[str, _Page]) -> ArgumentS
     # before a command, an option is one of those that the pages of the commands show
     everywhere = frozenset.intersection(*map(lacking, pages.values()))
     shown = {option: value for page in pages.values() for option, value in page.shown.items()}
+    # what is another spelling today was an option of its own before there was the usual one
+    spellings = {
+        name: usual for name, usual in syntax.spellings.items() if name not in shown or usual not in everywhere
+    }
     known = {
         *_ASK,
         *syntax.commands,
         *syntax.queries,
-        *syntax.spellings,
+        *spellings,
         *(name for group in spelled for name in group),
     }
     return replace(
         syntax,
+        spellings=spellings,
         unplayed=tuple(_text(name, value) for name, value in shown.items() if name not in known),
         choices={name: _choices(shown.get(name, "")) or usual for name, usual in syntax.choices.items()},
         lacking={"": tuple(sorted(everywhere))} | {words: tuple(sorted(lacking(one))) for words, one in pages.items()},

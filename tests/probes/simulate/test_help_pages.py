@@ -19,6 +19,7 @@ SINCE = [
 # not played: why
 NOT_PLAYED = [
     ("codex", "0.44.0", (*CODEX, "--output-schema", "x", "hello"), "nobody knows whether codex 0.44.0 has --output-"),
+    ("gemini", "0.21.3", ("--experimental-acp",), "`gemini --experimental-acp` is not simulated"),
     ("codex", "0.169.0", (*CODEX, "--worktree", "hello"), "`codex --worktree` is not simulated"),
     ("claude", "2.1.330", ("-p", "--ide", "hello"), "`claude --ide` is not simulated"),
     ("claude", "2.1.330", ("-p", "--json-schema", "{}", "hello"), "`claude --json-schema` is not simulated"),
@@ -28,6 +29,7 @@ PLAYED = [
     ("codex", "0.169.0", (*CODEX, "--ephemeral", "--image", "x.png", "--model", "m", "hello")),
     ("codex", "0.169.0", (*CODEX, "--no-such-option", "hello")),
     ("claude", "2.1.330", ("-p", "--fork-session", "--session-id", "x", "--include-partial-messages", "hello")),
+    ("gemini", "0.33.0", ("--experimental-acp",)),
     ("gemini", "0.61.0", ("--skip-trust", "--session-id", "x", "-p", "hello")),
     ("opencode", "1.18.33", ("run", "--fork", "--dir", "x", "hello")),
 ]
@@ -117,6 +119,21 @@ def test_a_command_is_answered_where_the_release_is_known_to_have_it(
     asked = query(load_contract(engine, release), argv)
     assert (asked and asked.problem) == answer
     assert asked is None or (asked.answer is None) == bool(answer)
+
+
+@each(
+    "engine, release, modes, begins",
+    [
+        ("gemini", "0.33.0", ["default", "autoEdit", "yolo", "plan"], None),
+        ("gemini", "0.29.0", ["default", "autoEdit", "yolo"], None),
+        ("qwen", "0.24.4", ["plan", "default", "auto-edit", "auto", "yolo"], "auto"),
+        ("qwen", "0.15.6", ["plan", "default", "auto-edit", "yolo"], None),
+    ],
+)
+def test_a_session_has_the_modes_on_the_page(engine: str, release: str, modes: list[str], begins: str | None) -> None:
+    """An option has the same ones, in another spelling; it begins in none that the release lacks."""
+    sticky = simulation(load_contract(engine, release)).sticky
+    assert ([mode["id"] for mode in sticky.acp.modes], sticky.starts_in) == (modes, begins)
 
 
 @each(
