@@ -86,9 +86,13 @@ class QueryAnswer(Ending, frozen=True):
     """What a command that runs no turn prints.
 
     since: The first release of which that is known. Absent: every one.
+    sessions: Printed instead if there are sessions of the working directory: {count}.
+    session: Printed then for each of them, the oldest first: {number}, {handle}, and {title}, its first prompt.
     """
 
     since: Release | None = None
+    sessions: tuple[Line, ...] = ()
+    session: tuple[Line, ...] = ()
 
 
 class RequiredOption(Struct, frozen=True):

@@ -17,7 +17,7 @@ from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.build import without_guards
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract.launch import PromptChannel
-from turngate.contract.simulation import ArgumentSyntax, Ending
+from turngate.contract.simulation import ArgumentSyntax, Ending, QueryAnswer
 from turngate_probes.simulate.printing import simulation
 
 _SHOWN = re.compile(r"(?P<names>-[^<\[]*?)\s*(?P<value>[<\[].*?[>\]])?(?P<again>\.\.\.)?")
@@ -445,7 +445,7 @@ class QueryCommand(Struct, frozen=True):
     """A command that runs no turn, and how it answers; None: the simulation doesn't play it, and `problem` says why."""
 
     words: str
-    answer: Ending | None
+    answer: QueryAnswer | None
     problem: str = ""
 
 

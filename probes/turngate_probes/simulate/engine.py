@@ -39,6 +39,7 @@ DEFAULT_MODEL = "default-model"
 TOOL_RESULT = "the simulation runs no tools"
 KILLED = "signal 31"
 NOT_SIMULATED = 2
+MAX_TITLE = 100  # characters
 CHOSEN = "The user chose the first option."
 _PLAIN = (Line(stdout="{text}\n"),)  # without the options of the contract that choose the form of the output
 
@@ -466,13 +467,23 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
 
 def _answer_query(contract: EngineContract, query: QueryCommand, world: EngineContext) -> int:
     """Print what a command answers that runs no turn, and return the exit code."""
-    if query.answer is None:
+    answer = query.answer
+    if answer is None:
         world.write("stderr", f"turngate: {query.problem}\n".encode())
         return NOT_SIMULATED
     slots = {"version": contract.version or "0.0.0", "cwd": world.cwd, "handle": ""}
-    for stream, data in rendered(contract, query.answer.lines, (), slots):
+    stored = store(contract, world.env, world.cwd).sessions() if answer.session else []
+    sessions = sorted((one for one in stored if one.cwd == world.cwd), key=lambda one: one.began_at)
+    printed = [*rendered(contract, answer.sessions if sessions else answer.lines, (), slots | {"count": len(sessions)})]
+    for number, session in enumerate(sessions, 1):
+        said = " ".join(str(next(iter(session.messages), {}).get("content", "")).split())
+        title = said if len(said) <= MAX_TITLE else f"{said[: MAX_TITLE - 3]}..."
+        printed += rendered(
+            contract, answer.session, (), slots | {"number": number, "handle": session.handle, "title": title}
+        )
+    for stream, data in printed:
         world.write(stream, data)
-    return query.answer.exit_code if isinstance(query.answer.exit_code, int) else 1
+    return answer.exit_code if isinstance(answer.exit_code, int) else 1
 
 
 def about_itself(

@@ -33,6 +33,25 @@ def test_version_and_help_as_users_ask_for_them(tmp_path: Path) -> None:
     assert machine.call(copilot, ["-h"]).stdout == machine.call(copilot, ["--help"]).stdout != b""
 
 
+def test_a_list_of_sessions_has_those_of_the_directory(tmp_path: Path) -> None:
+    """The oldest first, each with its first prompt and its id; the list begins no session itself."""
+    gemini, machine = at_known_release("gemini"), SimulatedMachine(tmp_path)
+    empty = machine.call(gemini, ["--list-sessions"]).stdout
+    assert empty == b"No previous sessions found for this project."
+    first = machine.start(gemini, "one\ntwo").session(gemini)
+    machine.now += 1
+    second = machine.start(gemini, "x" * 101).session(gemini)
+    machine.resume(gemini, first)
+    assert machine.call(gemini, ["--list-sessions"]).stdout.decode().splitlines() == [
+        "",
+        "Available sessions for this project (2):",
+        f"  1. one two (Just now) [{first}]",
+        f"  2. {'x' * 97}... (Just now) [{second}]",
+    ]
+    machine.work = "other"
+    assert machine.call(gemini, ["--list-sessions"]).stdout == empty
+
+
 @every_simulation
 def test_what_a_release_lists_takes_no_turn(contract: EngineContract, tmp_path: Path) -> None:
     """A simulated engine begins no session and makes no model request for a list, which it may not simulate."""
