@@ -35,6 +35,13 @@ def test_a_section_that_is_left_out_has_a_default_and_is_unverified() -> None:
     assert (contract.environment.passed, contract.environment.locations) == ((), ())
 
 
+def test_records_are_on_standard_output_unless_the_contract_says_otherwise() -> None:
+    """The places of id, end, answer and kinds need no stream, and the type of a session id is the usual one."""
+    silent = SMALL.replace("stream: stdout, ", "").replace("handle_type: session_id, ", "")
+    assert silent.count("stdout") == SMALL.count("stdout") - 4
+    assert at(silent) == at(SMALL)
+
+
 def test_what_is_written_has_no_default() -> None:
     """A section that is there means what it says, also if it is empty."""
     written: dict[str, Any] = {section: [] for section in DEFAULTS}

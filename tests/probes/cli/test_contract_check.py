@@ -268,9 +268,11 @@ def test_the_last_line_is_the_next_command(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "engines").mkdir()
     good, bad = tmp_path / "engines/acme.yaml", tmp_path / "engines/base.yaml"
     good.write_text(FIRST)
-    assert linted(capsys, good)[2].endswith(f"\nnext: turngate --contracts {tmp_path} probe acme=PATH\n")
+    said = linted(capsys, good)[2]
+    assert said.startswith(f"{good}: valid, unverified: $.version, $.launch, ")
+    assert said.endswith(f"\nnext: turngate --contracts {tmp_path} probe acme=PATH\n")
     bad.write_text(FIRST.replace("engine: acme", "engine: base\nnonsense: 1"))
     assert cli.run(["contracts", "check", str(tmp_path), "--fixtures", str(tmp_path), "--broken", "base@1.0.0"]) == 2
-    said = capsys.readouterr()
+    told = capsys.readouterr()
     again = f"turngate contracts check --fixtures {tmp_path} --broken base@1.0.0 {bad}"
-    assert (said.err.splitlines()[-1], "next: " in said.out) == (f"next: correct it, and then {again}", False)
+    assert (told.err.splitlines()[-1], "next: " in told.out) == (f"next: correct it, and then {again}", False)
