@@ -15,6 +15,7 @@ from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.releases.pins import pinned_version
 
 PROTOCOLS = ("acp", "app_server", "stream_json")
+HABITS = ("reconnects", "several-sessions")
 WRONG = [
     ("fresh-session", "ignores-ids"),
     ("no-answer", "accepts-silence"),
@@ -22,6 +23,8 @@ WRONG = [
     ("split-characters", "decodes-pieces"),
     ("workspace-with-spaces", "opens-elsewhere"),
     ("late-text", "stops-at-the-response"),
+    ("two-turns", "resends"),
+    ("two-turns", "forgets"),
 ]
 
 
@@ -95,6 +98,25 @@ def test_what_only_another_protocol_plays_is_skipped(tmp_path: Path) -> None:
     assert (row.result, row.detail) == (ScenarioResult.SKIPPED, ONE_PROCESS)
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_turns_of_processes_are_judged_by_their_messages(protocol: str, tmp_path: Path) -> None:
+    """What a session gets twice is no other attempt, and only one process at a time has a session."""
+    for mistake, rule in (
+        ("sends-twice", "sent-once"),
+        ("repeats-the-prompt", "sent-once"),
+        ("opens-twice", "one-turn-at-a-time"),
+    ):
+        (row,) = _played(tmp_path / mistake, protocol, ("two-turns",), mistake).results
+        assert [breach.rule for breach in row.breaches] == [f"orchestrator.{rule}"]
+
+
+@pytest.mark.parametrize("protocol, habit", [(p, h) for p in PROTOCOLS for h in HABITS if h in OF_PROCESS[p]])
+def test_several_processes_or_sessions_may_follow_or_surround_a_turn(protocol: str, habit: str, tmp_path: Path) -> None:
+    """One that loads the session when the process before it has ended is right, and so is one with other sessions."""
+    (row,) = _played(tmp_path, protocol, ("three-turns",), habit).results
+    assert (row.result, row.breaches) == (ScenarioResult.PASS, ())
+
+
 def test_conversations_on_one_server(tmp_path: Path) -> None:
     """Their turns run at once. Whoever takes the events of all sessions for its own gets the wrong answer."""
     names = ("two-turns", "two-conversations")
@@ -103,3 +125,6 @@ def test_conversations_on_one_server(tmp_path: Path) -> None:
     alone, together = _played(tmp_path / "wrong", "serve", names, "mixes-up").results
     assert alone.breaches == ()
     assert [breach.rule for breach in together.breaches] == ["orchestrator.separate-conversations"]
+    for mistake in ("sends-twice", "repeats-the-prompt"):
+        (row,) = _played(tmp_path / mistake, "serve", ("two-turns",), mistake).results
+        assert [breach.rule for breach in row.breaches] == ["orchestrator.sent-once"]

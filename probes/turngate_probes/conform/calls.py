@@ -1,34 +1,37 @@
 """Records of calls: what the executable notes while it runs, and what the judge reads afterwards.
 
-Every call has a folder: `call.json`, written at its start; `stdin`, `signals` and `flooded` (the sizes of a flood's
-parts), which grow; `closed`, which appears when standard input ends; `stdout`, `stderr` (its begin and its end) and
-`end.json`, written at its end. A killed call has no `end.json`. The `stdout` of a process for several turns grows, too,
-because clients kill it.
+Every call has a folder: `call.json`, written at its start; `running`, which the call locks as long as it runs;
+`stdin`, `heard` (the parts of standard input), `signals` and `flooded` (the sizes of a flood's parts), which grow;
+`closed`, which appears when standard input ends; `stdout`, `stderr` (its begin and its end) and `end.json`, written at
+its end. A killed call has no `end.json`. The `stdout` of a process for several turns grows, too, because clients kill
+it.
 """
 
+import fcntl
 import os
 import re
 import time
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from turngate.decoding import decode
+from turngate_probes.conform.message_forms import MessageForms, messages, strings
 from turngate_probes.simulate.simulated_process import Kind
 
-CALLS = "calls"
+CALLS, RUNNING = "calls", "running"
 MAX_WORDS = 500
 MAX_KEPT = 64 * 2**20
 MAX_EXCERPT = 4096
 # requests with the directory of a session, in the protocols of processes for several turns
 _OPENING = ("session/new", "session/load", "session/resume", "thread/start", "thread/resume", "thread/fork")
 _TURN = "turn/start"  # may name another directory
-_HEADER = re.compile(r"Content-Length: \d+\r?\n\r?\n")
 
 
 class Started(Struct, frozen=True):
@@ -41,7 +44,8 @@ class Started(Struct, frozen=True):
     `chosen` is the id that the caller gives to a new session. `forgotten` are the options that a resumed session
     forgets. `newest_session` is the option that asks for the newest session instead of an id. `auto_approving` lists
     what lets the engine act without asking: arguments, variables, files. `unless_asked` are those that a client of a
-    process for several turns can outrank: what it sends then has `makes_ask`. What has `lets_act` lets it act.
+    process for several turns can outrank: what it sends then has `makes_ask`. What has `lets_act` lets it act. `forms`
+    are the forms of its messages.
     `stdin` is what kind of file standard input is. `at` is a monotonic time in seconds.
     """
 
@@ -62,6 +66,18 @@ class Started(Struct, frozen=True):
     unless_asked: tuple[str, ...] = ()
     makes_ask: str | None = None
     lets_act: str | None = None
+    forms: MessageForms = MessageForms()
+
+
+class HeardPart(Struct, frozen=True, array_like=True):
+    """A part of standard input: where it ends, when it came, and the numbers of the other calls that then ran."""
+
+    end: int
+    at: float
+    beside: tuple[int, ...]
+
+
+_END = attrgetter("end")
 
 
 class CallEnd(Struct, frozen=True):
@@ -89,6 +105,7 @@ class EngineCall(Struct, frozen=True):
     handle: str | None
     noted: tuple[str, ...] = ()
     flooded: int = 0
+    heard: tuple[HeardPart, ...] = ()
 
     @property
     def directories(self) -> tuple[str, ...]:
@@ -99,9 +116,9 @@ class EngineCall(Struct, frozen=True):
         """
         if self.started.kind != "process":
             return (self.started.cwd,)
-        messages = list(_messages(self.stdin.decode("utf-8", "replace")))
+        sent = [message for _, message in messages(self.stdin)]
         named, opened = list[str](), False
-        for message in messages:
+        for message in sent:
             method, params = str(message.get("method")), message.get("params")
             if method not in (*_OPENING, _TURN) or not isinstance(params, dict) or "cwd" not in params:
                 opened = opened and method != _TURN
@@ -110,7 +127,7 @@ class EngineCall(Struct, frozen=True):
                 named.pop()  # no turn ran where the session was opened
             named.append(str(params["cwd"]))
             opened = method in _OPENING
-        return self.noted or tuple(named) or ((self.started.cwd,) if messages else ())
+        return self.noted or tuple(named) or ((self.started.cwd,) if sent else ())
 
     @property
     def auto_approving(self) -> tuple[str, ...]:
@@ -131,6 +148,11 @@ class EngineCall(Struct, frozen=True):
         last = next((line for line in reversed(lines) if re.match(r"(?i)\W*(error|fatal)\b", line)), "")
         return (last or (lines[-1] if lines else ""))[-MAX_WORDS:]
 
+    def when(self, end: int) -> float:
+        """When standard input had come up to a place."""
+        part = bisect_left(self.heard, end, key=_END)
+        return self.heard[part].at if part < len(self.heard) else self.started.at
+
     @property
     def text(self) -> str | None:
         """The prompt as the engine received it; None: there was none."""
@@ -138,8 +160,9 @@ class EngineCall(Struct, frozen=True):
             return None
         if self.started.prompt is not None:
             return self.started.prompt
-        text = self.stdin.decode("utf-8", "replace")
-        return "\n".join(_strings(text)) if self.started.kind == "process" else text
+        if self.started.kind == "process":
+            return "\n".join(strings([message for _, message in messages(self.stdin)]))
+        return self.stdin.decode("utf-8", "replace")
 
 
 class CallRecord:
@@ -159,6 +182,8 @@ class CallRecord:
     def begin(self, started: Started) -> None:
         """Note the start."""
         _write(self.folder / "call.json", msgspec.json.encode(started))
+        # never closed: the lock ends with this process, also if that is killed, and no child gets it
+        fcntl.lockf(os.open(self.folder / RUNNING, os.O_WRONLY | os.O_CREAT, 0o600), fcntl.LOCK_EX)
 
     def session(self, handle: str) -> None:
         """Note the session of the turn."""
@@ -169,16 +194,30 @@ class CallRecord:
         if not chunk:
             (self.folder / "closed").touch()
             return
-        self._grow("stdin", chunk)
+        part = HeardPart(self._grow("stdin", chunk), time.monotonic(), tuple(self._beside()))
+        with (self.folder / "heard").open("ab") as file:
+            file.write(msgspec.json.encode(part) + b"\n")
+
+    def _beside(self) -> Iterator[int]:
+        """Yield the numbers of the other calls that run."""
+        for file in self.folder.parent.glob(f"*/{RUNNING}"):
+            if file.parent == self.folder:
+                continue  # to close it would end our lock
+            with file.open() as other:
+                try:
+                    fcntl.lockf(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except OSError:
+                    yield int(file.parent.name)
 
     def printed(self, chunk: bytes) -> None:
         """Note a part of standard output."""
         self._grow("stdout", chunk)
 
-    def _grow(self, name: str, chunk: bytes) -> None:
+    def _grow(self, name: str, chunk: bytes) -> int:
         with (self.folder / name).open("ab") as file:
             if file.tell() < MAX_KEPT:
                 file.write(chunk)
+            return file.tell()
 
     def worked_in(self, cwd: str) -> None:
         """Note the directory of the session in which a turn begins."""
@@ -233,25 +272,8 @@ def _call(folder: Path) -> EngineCall:
         handle=_kept(folder / "session").decode() or None,
         noted=tuple(decode(line, str) for line in _kept(folder / "directories").splitlines()),
         flooded=sum(map(int, _kept(folder / "flooded").split())),
+        heard=tuple(sorted((decode(line, HeardPart) for line in _kept(folder / "heard").splitlines()), key=_END)),
     )
-
-
-def _messages(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the messages to a process for several turns: lines of JSON, or JSON after headers."""
-    for line in _HEADER.sub("\n", text).splitlines():
-        with suppress(msgspec.DecodeError):
-            yield decode(line, dict[str, Any])
-
-
-def _strings(text: str) -> Iterator[str]:
-    """Yield every string in the messages to a process for several turns."""
-    values: list[Any] = list(_messages(text))
-    while values:
-        value = values.pop(0)
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, dict | list):
-            values[:0] = value.values() if isinstance(value, dict) else value
 
 
 def _kept(path: Path) -> bytes:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turngate_probes.conform.calls import EngineCall
 from turngate_probes.conform.catalogue import Scenario
 from turngate_probes.conform.plan import Conversation
+from turngate_probes.conform.process_turns import turns_of
 from turngate_probes.simulate.faults import changed
 from turngate_probes.simulate.misbehaviour import SAYS, UNREAD
 
@@ -171,7 +173,7 @@ def _ids(evidence: Evidence) -> Iterator[Breach]:
     owners: dict[str, Conversation | None] = {}
     latest: dict[Conversation | None, str] = {}
     tried: dict[tuple[Conversation | None, object], str | None] = {}
-    for call in (call for call in _turns(evidence) if call.started.kind == "turn"):
+    for call in _said(evidence):
         resumed, owner = call.started.resumed, _owner(evidence, call)
         if resumed and resumed not in owners and _of_a_process(evidence, resumed, call):
             owners[resumed], latest[owner] = owner, resumed
@@ -233,13 +235,14 @@ def _repeats(evidence: Evidence) -> Iterator[Breach]:
     if evidence.scenario.expect != "success":
         return
     kept = dict[tuple[str | None, Conversation, object], EngineCall]()
-    for call in (call for call in _turns(evidence) if call.started.kind == "turn"):
+    for call in _said(evidence):
         owner, resumed = _owner(evidence, call), call.started.resumed
         if owner is None:
             continue
         turn = _turn_in(call, owner)
         if resumed and (before := kept.get((resumed, owner, turn))):
-            yield _breach("sent-once", f"call {before.number} had sent this to the session, and succeeded", call)
+            earlier = "an earlier turn" if before.number == call.number else f"call {before.number}"
+            yield _breach("sent-once", f"{earlier} had sent this to the session, and succeeded", call)
         elif resumed and turn != 1 and _replays(call, owner):
             yield _breach("sent-once", "it sent the first prompt again to the session that has it", call)
         if call.ended and call.ended.exit_code == 0:
@@ -278,12 +281,15 @@ def _left_files(evidence: Evidence) -> Iterator[Breach]:
 
 def _overlaps(evidence: Evidence) -> Iterator[Breach]:
     sessions: dict[str, list[EngineCall]] = {}
-    for call in _turns(evidence):
+    for call in _each_turn(evidence):
         for handle in {call.started.resumed, call.handle} - {None}:
             sessions.setdefault(str(handle), []).append(call)
     for calls in sessions.values():
         for before, after in pairwise(sorted(calls, key=lambda call: call.started.at)):
-            if before.ended and before.ended.at > after.started.at:
+            if before.number == after.number or not before.started.forms.holds:
+                continue  # one process takes its turns one after the other, and one may leave the session alone
+            seen = [part.at for call in evidence.calls for part in call.heard if before.number in part.beside]
+            if max([before.ended.at if before.ended else 0.0, *seen]) >= after.started.at:
                 detail = f"call {before.number} was still running on the same session"
                 yield _breach("one-turn-at-a-time", detail, after)
 
@@ -337,6 +343,27 @@ def _unaffected(evidence: Evidence, ran: Ran) -> bool:
 
 def _turns(evidence: Evidence) -> list[EngineCall]:
     return [call for call in evidence.calls if call.started.kind in ("turn", "process")]
+
+
+def _each_turn(evidence: Evidence) -> list[EngineCall]:
+    """Return every turn as a call, in order; in a process for several turns, a session that had one is resumed."""
+    known, found = set[str | None](), list[EngineCall]()
+    turns = [turn for call in _turns(evidence) for turn in turns_of(call)]
+    for turn in sorted(turns, key=lambda turn: turn.started.at):
+        resumed = turn.handle if turn.started.kind == "process" and turn.handle in known else turn.started.resumed
+        found.append(replace(turn, started=replace(turn.started, resumed=resumed)))
+        known.add(turn.handle)
+    return found
+
+
+def _said(evidence: Evidence) -> list[EngineCall]:
+    """Return every turn, of a process for several turns only those with words of the user."""
+    words = [prompt for ran in evidence.ran for prompt in ran.conversation.prompts]
+    return [
+        turn
+        for turn in _each_turn(evidence)
+        if turn.started.kind == "turn" or any(word in (turn.text or "") for word in words)
+    ]
 
 
 def _breach(rule: str, detail: str, call: EngineCall | None) -> Breach:

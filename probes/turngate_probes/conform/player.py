@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Never
 
@@ -22,6 +23,7 @@ from turngate.argv.file_slot import as_in_contract
 from turngate.contract.launch import Stream
 from turngate_probes.conform import compiled, scenario_model
 from turngate_probes.conform.calls import CALLS, CallRecord, Started
+from turngate_probes.conform.message_forms import forms
 from turngate_probes.conform.plan import BIN, HOME, ConformPlan
 from turngate_probes.conform.recorded_stdin import RecordedStdin
 from turngate_probes.simulate import arguments
@@ -32,7 +34,7 @@ from turngate_probes.simulate.faults import NONE, Faults, for_turn
 from turngate_probes.simulate.printing import provide, simulation
 from turngate_probes.simulate.settings_effects import approving
 from turngate_probes.simulate.simulated_process import Kind, SimulatedProcess
-from turngate_probes.simulate.sticky.process_start import starts_sticky
+from turngate_probes.simulate.sticky.process_start import read, starts_sticky
 from turngate_probes.simulate.store import store
 
 _KINDS = ((stat.S_ISFIFO, "pipe"), (stat.S_ISREG, "file"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"))
@@ -60,7 +62,11 @@ def _described(
     if (asked_instead := arguments.query(contract, argv)) is not None:
         problem = asked_instead.problem
         return replace(start, kind="unknown" if problem else "query", problem=problem)
+    latest = tuple(token for token in argv if token in contract.launch.newest_session_options)
     if starts_sticky(contract, argv):
+        asked_for = None
+        with suppress(UsageProblem):  # the engine refuses it
+            asked_for = read(contract, named(contract, argv, newest))
         sticky, files = simulation(contract).sticky, approving(contract, argv, env, start.cwd, None)
         others = approving(contract, argv, env, start.cwd, {*arguments.spread(argv)})
         return replace(
@@ -70,8 +76,11 @@ def _described(
             unless_asked=tuple(one for one in others if one not in files),
             makes_ask=sticky.makes_ask,
             lets_act=sticky.lets_act,
+            forms=forms(contract, asked_for.transport) if asked_for else start.forms,
+            resumed=asked_for and asked_for.resume,
+            chosen=asked_for and asked_for.session,
+            newest_session=" ".join(latest),
         )
-    latest = tuple(token for token in argv if token in contract.launch.newest_session_options)
     try:
         asked = arguments.read(contract, named(contract, argv, newest))
     except UsageProblem as problem:

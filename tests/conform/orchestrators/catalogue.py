@@ -13,13 +13,16 @@ CORRECT = {"python": _FOLDER / "correct.py", "node": _FOLDER / "correct.mjs", "p
 TEXT, STREAM, OPENCODE = (_FOLDER / f"correct_{name}.py" for name in ("text", "stream", "opencode"))
 KEPT, SHARED = (_FOLDER / f"{name}.py" for name in ("kept", "shared"))
 # what the orchestrators that keep a process do, wrong or not, by what they speak
-_ANY = ("", "two-turns", "ignores-ids", "accepts-silence", "accepts-eof", "decodes-pieces", "lets-act", "strips")
-_OPENS = (*_ANY, "starts-elsewhere", "opens-elsewhere")
+_ANY = (
+    *("", "two-turns", "ignores-ids", "accepts-silence", "accepts-eof", "decodes-pieces", "lets-act", "strips"),
+    *("reconnects", "sends-twice", "resends", "repeats-the-prompt", "opens-twice", "forgets"),
+)
+_OPENS = (*_ANY, "starts-elsewhere", "opens-elsewhere", "several-sessions")
 OF_PROCESS = {
     "acp": (*_OPENS, "stops-at-the-response"),
     "app_server": (*_OPENS, "turns-elsewhere", "leaves-it-to-a-file"),
     "stream_json": _ANY,
-    "serve": ("", "mixes-up", "names-it-in-a-header", "opens-elsewhere"),
+    "serve": ("", "mixes-up", "names-it-in-a-header", "opens-elsewhere", "sends-twice", "repeats-the-prompt"),
 }
 SPOKEN_BY = {"acp": "gemini", "app_server": "codex", "stream_json": "claude", "serve": "opencode"}
 

@@ -1,12 +1,15 @@
 """An orchestrator that keeps one process for all turns: kept.py PROTOCOL [MISTAKE].
 
 It speaks `acp`, `app_server` or `stream_json`, whose sessions work where the process starts.
-Without a mistake it conforms, also if it `starts-elsewhere`. A mistake is one that clients of these protocols make: to
-ignore session ids, to accept a turn without text, to take the end of the output for the end of a turn, to decode each
-piece of the output alone, to name another directory, when it opens a session or (`turns-elsewhere`) in a turn, to let
-the engine act by what it sends (`lets-act`), or by a file of the user that nothing it sends outranks, to change what
-the user says (`strips`), or to miss text that follows the response to a prompt (`stops-at-the-response`). One with
-`two-turns` conforms, too, as far as it goes.
+Without a mistake it conforms, also if it `starts-elsewhere`, if it `reconnects` (ends the process after the first turn,
+and loads the session in another one), or if it uses `several-sessions` of one process. A mistake is one that clients of
+these protocols make: to ignore session ids, to accept a turn without text, to take the end of the output for the end of
+a turn, to decode each piece of the output alone, to name another directory, when it opens a session or
+(`turns-elsewhere`) in a turn, to let the engine act by what it sends (`lets-act`), or by a file of the user that
+nothing it sends outranks, to change what the user says (`strips`), to send a reply twice, in the same process or
+(`resends`) in one that takes its place, to repeat the first prompt with a reply, to give each turn a session of its own
+(`forgets`), to load a session in another process while the first one still runs (`opens-twice`), or to miss text that
+follows the response to a prompt (`stops-at-the-response`). One with `two-turns` conforms, too, as far as it goes.
 """
 
 import json
@@ -43,9 +46,11 @@ ASKS = {
     "lets-act": {"sandbox": "workspace-write"},
     "leaves-it-to-a-file": {},
 }.get(MISTAKE, {"approvalPolicy": "untrusted", "sandbox": "read-only"})
+ASIDE = [{"type": "text", "text": "What is a good title for a conversation?"}]
 Message = dict[str, Any]
 LATE = 0.5  # seconds without a message
 NOTHING: Message = {}
+Talk = Generator[str, str, None]
 
 
 class TurnError(Exception):
@@ -55,10 +60,15 @@ class TurnError(Exception):
 class Agent:
     """The process, and its messages."""
 
-    def __init__(self) -> None:
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(ARGV, stdin=pipe, stdout=pipe, cwd=STARTED_IN, start_new_session=True)
-        self.messages, self.last, self.waits = self._read(), 0, True
+    def __init__(self, session: str = "") -> None:
+        pipe, argv = subprocess.PIPE, [*ARGV, *(["--resume", session] if session and PROTOCOL == "stream_json" else [])]
+        self.process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, cwd=STARTED_IN, start_new_session=True)
+        self.messages, self.last, self.waits, self.session = self._read(), 0, True, session
+
+    def end(self) -> None:
+        """End the process, with all that it started."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
 
     def send(self, method: str, params: Message) -> int:
         """Send a request and return its number."""
@@ -122,12 +132,19 @@ def parsed(lines: list[bytes]) -> Iterator[Message]:
             yield message
 
 
-def acp(agent: Agent) -> Generator[str, str, None]:
+def acp(agent: Agent) -> Talk:
     """Yield the answer of each prompt that is sent in."""
     agent.call("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
-    session = agent.call("session/new", {"cwd": OPENED_IN, "mcpServers": []}).get("sessionId")
-    if not session:
+    opened: Message = {"cwd": OPENED_IN, "mcpServers": []}
+    if agent.session:
+        agent.call("session/load", {**opened, "sessionId": agent.session})
+    else:
+        agent.session = agent.call("session/new", opened).get("sessionId", "")
+    if not (session := agent.session):
         raise TurnError("no session id")
+    if MISTAKE == "several-sessions":
+        other = agent.call("session/new", opened)["sessionId"]
+        agent.call("session/prompt", {"sessionId": other, "prompt": ASIDE})
     if MISTAKE == "lets-act":
         agent.call("session/set_mode", {"sessionId": session, "modeId": "autoEdit"})
     answer = ""
@@ -144,14 +161,26 @@ def acp(agent: Agent) -> Generator[str, str, None]:
         answer = "".join(update["content"]["text"] for update in said)
 
 
-def app_server(agent: Agent) -> Generator[str, str, None]:
-    """Yield the answer of each prompt that is sent in."""
+def thread_of(agent: Agent) -> str:
+    """Open a thread; return its id."""
     agent.call("initialize", {"clientInfo": {"name": "kept", "version": "1"}})
     opened = {"cwd": OPENED_IN, **ASKS}
-    thread = agent.call("thread/start", opened)["thread"].get("id")
-    if not thread:
+    if agent.session:
+        agent.call("thread/resume", {**opened, "threadId": agent.session})
+    else:
+        agent.session = agent.call("thread/start", opened)["thread"].get("id", "")
+    if not (thread := agent.session):
         raise TurnError("no thread id")
-    answer = ""
+    if MISTAKE == "several-sessions":
+        other = agent.call("thread/start", opened)["thread"]["id"]
+        agent.call("turn/start", {"threadId": other, "input": ASIDE})
+        next(message for message in agent.messages if message.get("method") == "turn/completed")
+    return thread
+
+
+def app_server(agent: Agent) -> Talk:
+    """Yield the answer of each prompt that is sent in."""
+    thread, answer = thread_of(agent), ""
     while True:
         prompt = yield answer
         agent.call("turn/start", {"threadId": thread, "input": [{"type": "text", "text": prompt}], **TURN_IN})
@@ -171,9 +200,9 @@ def app_server(agent: Agent) -> Generator[str, str, None]:
                 raise TurnError("the engine ended")
 
 
-def stream_json(agent: Agent) -> Generator[str, str, None]:
+def stream_json(agent: Agent) -> Talk:
     """Yield the answer of each prompt that is sent in."""
-    answer, session = "", None
+    answer, session = "", agent.session or None
     while True:
         prompt = yield answer
         agent.write({"type": "user", "message": {"role": "user", "content": prompt}})
@@ -187,7 +216,7 @@ def stream_json(agent: Agent) -> Generator[str, str, None]:
                 raise TurnError("no session id")
             if MISTAKE != "ignores-ids" and session not in (None, handle):
                 raise TurnError("another session")
-            session = handle
+            session = agent.session = handle
             if message["type"] == "result":
                 if message["is_error"]:
                     raise TurnError(message.get("result", message["subtype"]))
@@ -198,14 +227,37 @@ def stream_json(agent: Agent) -> Generator[str, str, None]:
                 raise TurnError("the engine ended")
 
 
+def talk_with(agent: Agent) -> Talk:
+    """Return a conversation that is ready for its first prompt."""
+    talk = {"acp": acp, "app_server": app_server, "stream_json": stream_json}[PROTOCOL](agent)
+    next(talk)
+    return talk
+
+
+def went_on(agents: list[Agent], talk: Talk, said: list[str]) -> tuple[Talk, str]:
+    """Send what the user said last; return the conversation, which may go on in another process, and the answer."""
+    text = said[-1].lstrip("-") if MISTAKE == "strips" else said[-1]
+    if len(said) > 1:
+        if MISTAKE in ("sends-twice", "resends"):
+            talk.send(text)
+        if MISTAKE in ("reconnects", "resends", "forgets"):
+            agents[-1].end()
+        if MISTAKE in ("reconnects", "resends", "forgets", "opens-twice"):
+            agents.append(Agent("" if MISTAKE == "forgets" else agents[-1].session))
+            talk = talk_with(agents[-1])
+        if MISTAKE == "repeats-the-prompt":
+            text = f"{said[0]}\n\n{text}"
+    return talk, talk.send(text)
+
+
 def main() -> int:
     """Have the conversation, print its answer, and return the exit code."""
-    env, answer = os.environ, ""
+    env, answer, said = os.environ, "", list[str]()
     if MISTAKE == "leaves-it-to-a-file":
         settings = Path(HOME, ".codex/config.toml")
         settings.parent.mkdir()
         settings.write_text('sandbox_mode = "danger-full-access"\n')
-    agent = Agent()
+    agents = [Agent()]
 
     def expired(*_: object) -> None:
         raise TurnError("the deadline has passed")
@@ -213,21 +265,21 @@ def main() -> int:
     signal.signal(signal.SIGALRM, expired)
     try:
         signal.setitimer(signal.ITIMER_REAL, float(env["TURNGATE_DEADLINE_SEC"]))
-        talk = {"acp": acp, "app_server": app_server, "stream_json": stream_json}[PROTOCOL](agent)
-        next(talk)
+        talk = talk_with(agents[0])
         names = ("TURNGATE_PROMPT_FILE", "TURNGATE_REPLY_FILE", "TURNGATE_REPLY_2_FILE")
         for name in names[:2] if MISTAKE == "two-turns" else names:
             if name in env:
                 signal.setitimer(signal.ITIMER_REAL, float(env["TURNGATE_DEADLINE_SEC"]))
-                text = Path(env[name]).read_text("utf-8")
-                answer = talk.send(text.lstrip("-") if MISTAKE == "strips" else text)
+                said.append(Path(env[name]).read_text("utf-8"))
+                talk, answer = went_on(agents, talk, said)
     except (TurnError, BrokenPipeError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        os.killpg(agent.process.pid, signal.SIGKILL)
-        agent.process.wait()
+        for agent in agents:
+            if agent.process.returncode is None:
+                agent.end()
     sys.stdout.write(answer)
     return 0 if answer.strip() or MISTAKE == "accepts-silence" else 1
 

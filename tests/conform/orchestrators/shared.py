@@ -2,7 +2,8 @@
 
 The first conversation starts the server, and ends it when all have left. Each reads the events of all sessions; one
 that `mixes-up` takes any of them for its own. One `names-it-in-a-header`, as the official client does, and works in the
-right directory, too; one that `opens-elsewhere` names another.
+right directory, too; one that `opens-elsewhere` names another. One that `sends-twice` sends a reply twice, and one that
+`repeats-the-prompt` sends the first prompt with it.
 """
 
 import fcntl
@@ -103,11 +104,15 @@ def main() -> None:
         next(told)
         with call(board["url"], "/session", {"title": "shared"}) as opened:
             session = json.load(opened)["id"]
-        answer = ""
+        answer, before = "", ""
         for name in ("TURNGATE_PROMPT_FILE", "TURNGATE_REPLY_FILE", "TURNGATE_REPLY_2_FILE"):
             if name in SETTINGS:
                 signal.alarm(int(float(SETTINGS["TURNGATE_DEADLINE_SEC"])))
-                answer = turn(board["url"], session, told, Path(SETTINGS[name]).read_text("utf-8"))
+                text = Path(SETTINGS[name]).read_text("utf-8")
+                if before and HABIT == "sends-twice":
+                    turn(board["url"], session, told, text)
+                sent = f"{before}{text}" if HABIT == "repeats-the-prompt" else text
+                answer, before = turn(board["url"], session, told, sent), f"{text}\n\n"
         if not answer.strip():
             sys.exit("there is no answer")
         print(answer)

@@ -1,5 +1,7 @@
 """Records of calls, written and read."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -103,6 +105,26 @@ def test_a_process_works_where_its_sessions_are(
         record.worked_in(directory)
     (call,) = calls(tmp_path)
     assert call.directories == expected
+
+
+def test_what_is_heard_has_its_time_and_who_else_ran(tmp_path: Path) -> None:
+    """A call that was killed is told apart from one that still runs, which no end of it shows."""
+    begin = "record.begin(Started(1, (), '/', (), 'pipe', 0.0, 'process')); print(flush=True); sys.stdin.read()"
+    code = f"import sys; from turngate_probes.conform.calls import *; record = CallRecord(Path(sys.argv[1])); {begin}"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout
+        other.stdout.readline()
+        record = CallRecord(tmp_path)
+        record.begin(STARTED)
+        record.read(b"first")
+        other.kill()
+        other.wait()
+        record.read(b"second")
+    _, call = calls(tmp_path)
+    assert [(part.end, part.beside) for part in call.heard] == [(5, (1,)), (11, ())]
+    assert [call.when(end) for end in (1, 5, 6, 11, 12)] == [*(part.at for part in call.heard for _ in "ab"), 5.0]
 
 
 def test_a_file_that_gets_its_final_name_meanwhile_is_no_error(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Rules, judged from records of calls."""
 
+import json
 import signal
 from typing import Any
 
@@ -7,9 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.tables import each
-from turngate_probes.conform.calls import CallEnd, EngineCall, Started
+from turngate import load_contract
+from turngate_probes.conform.calls import CallEnd, EngineCall, HeardPart, Started
 from turngate_probes.conform.catalogue import Scenario, scenarios
 from turngate_probes.conform.judge import Breach, Evidence, Ran, breaches, in_calls
+from turngate_probes.conform.message_forms import forms
 from turngate_probes.conform.plan import Conversation
 from turngate_probes.simulate.misbehaviour import SAYS, UNREAD
 
@@ -176,6 +179,57 @@ def test_what_the_user_says_is_sent_once() -> None:
     assert rules(*GOOD, call(3, A.prompts[1], resumed="s1")) == ["sent-once"]
     assert rules(GOOD[0], call(2, A.prompts[0], resumed="s1"), call(3, A.prompts[1], resumed="s1")) == ["sent-once"]
     assert rules(GOOD[0], call(2, "\n".join(A.prompts), resumed="s1")) == ["sent-once"]
+
+
+KEPT: dict[str, Any] = {"kind": "process", "prompt": None, "handle": None, "stdin_closed": False, "ended": None}
+
+
+def process(number: int, at: float, *said: str, session: str = "s1", beside: tuple[int, ...] = ()) -> EngineCall:
+    """Return a process that was killed, after it had answered each prompt in a session."""
+    known = forms(load_contract("gemini", None), "acp")
+    sent = [
+        {"id": index, "method": "session/prompt", "params": {"sessionId": session, "prompt": [{"text": text}]}}
+        for index, text in enumerate(said)
+    ]
+    stdin = b"".join(json.dumps(message).encode() + b"\n" for message in sent)
+    ends = [{"id": message["id"], "result": {"stopReason": "end_turn"}} for message in sent]
+    stdout = "\n".join(map(json.dumps, ends)).encode()
+    heard = (HeardPart(len(stdin), at, beside),)
+    return replace(call(number, "", **KEPT, at=at - 0.5, forms=known, stdout=stdout, heard=heard), stdin=stdin)
+
+
+def test_a_process_for_several_turns_is_judged_turn_by_turn() -> None:
+    """By the rules for calls, also if another process goes on with the session."""
+    first, reply = A.prompts
+    for calls, broken in (
+        ([process(1, 1, first, reply)], []),
+        ([process(1, 1, first), process(2, 2, reply)], []),
+        ([process(1, 1, first), call(2, reply, resumed="s1")], []),
+        ([process(1, 1, first, reply, reply)], ["sent-once"]),
+        ([process(1, 1, first, reply), process(2, 2, reply)], ["sent-once"]),
+        ([process(1, 1, first, f"{first} {reply}")], ["sent-once"]),
+        ([process(1, 1, first), process(2, 2, reply, session="s2")], ["resumes-the-id"]),
+        ([process(1, 1, first), process(2, 2, "a title", session="s2"), process(3, 3, reply)], []),
+        ([process(1, 1, first), process(2, 2, reply, beside=(1,))], ["one-turn-at-a-time"]),
+        ([process(1, 1, first), process(2, 2, "a title", session="s2", beside=(1,)), process(3, 3, reply)], []),
+    ):
+        assert rules(*calls) == broken, [made.text for made in calls]
+
+
+def test_each_conversation_of_a_process_has_its_session() -> None:
+    """Also if they take turns; a reply in the session of the other is found."""
+    one, other = process(1, 1, A.prompts[0]), process(1, 2, B.prompts[0], session="s2")
+    end = replace(other, heard=(HeardPart(len(one.stdin + other.stdin), 2, ()),), stdin=one.stdin + other.stdin)
+    for session, broken in (("s2", []), ("s1", ["separate-conversations"])):
+        calls = end, process(2, 3, B.prompts[1], session=session), process(3, 4, A.prompts[1])
+        assert rules(*calls, did=(ran(A), ran(B))) == broken
+
+
+def test_a_service_may_leave_a_session_to_another_process() -> None:
+    """It keeps none in its memory, so only its turns could overlap."""
+    first, second = process(1, 1, A.prompts[0]), process(2, 2, A.prompts[1], beside=(1,))
+    holds = replace(first.started.forms, holds=False)
+    assert rules(replace(first, started=replace(first.started, forms=holds)), second) == []
 
 
 def test_a_later_turn_keeps_the_model() -> None:

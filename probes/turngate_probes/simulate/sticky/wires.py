@@ -80,7 +80,7 @@ def over_http(world: EngineContext, service: ServiceSimulation, options: Sequenc
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer  # noqa: PLC0415 - slow to import
     from urllib.parse import parse_qs, unquote  # noqa: PLC0415 - slow to import
 
-    exchange = _Exchange()
+    exchange = _Exchange(world.note)
     given = dict(pairwise(options))
 
     class Handler(BaseHTTPRequestHandler):
@@ -100,7 +100,6 @@ def over_http(world: EngineContext, service: ServiceSimulation, options: Sequenc
             if service.events and (self.command, path) == ("GET", service.events):
                 self.stream()
                 return
-            world.note(body + b"\n")
             params = {name: values[-1] for name, values in parse_qs(query).items()}
             if where := params.get("directory") or self.headers.get(service.directory):
                 params["directory"] = unquote(where)
@@ -150,8 +149,8 @@ def over_http(world: EngineContext, service: ServiceSimulation, options: Sequenc
 class _Exchange:
     """Requests of all connections, which the engine reads as lines, and what it says to each."""
 
-    def __init__(self) -> None:
-        self._requests = SimpleQueue[bytes]()
+    def __init__(self, note: Callable[[bytes], None]) -> None:
+        self._note, self._requests = note, SimpleQueue[bytes]()
         self._waiting: dict[int, SimpleQueue[tuple[int, Any]]] = {}
         self._subscribers: list[SimpleQueue[bytes]] = []
         self._numbers, self._lock = count(1), Lock()
@@ -170,7 +169,10 @@ class _Exchange:
             number = next(self._numbers)
             answer = self._waiting[number] = SimpleQueue()
         given = given if isinstance(given, dict) else {}
-        self._requests.put(json.dumps({"id": number, "method": method, "params": {**params, **given}}).encode() + b"\n")
+        line = json.dumps({"id": number, "method": method, "params": {**params, **given}}).encode() + b"\n"
+        if body:
+            self._note(line)
+        self._requests.put(line)
         try:
             return answer.get()
         finally:

@@ -90,6 +90,34 @@ def test_a_process_for_several_turns_is_no_turn(argv: tuple[str, ...]) -> None:
     assert described(QWEN, argv, {}, None).kind == "process"
 
 
+@each(
+    "more, resumed, chosen, newest",
+    [
+        ((), None, None, ""),
+        (("--resume", ID), ID, None, ""),
+        (("--session-id", ID), None, ID, ""),
+        (("--no-such-option",), None, None, ""),
+        (("--continue",), ID, None, "--continue"),
+    ],
+)
+def test_a_process_for_several_turns_may_begin_with_a_session(
+    more: tuple[str, ...], resumed: str | None, chosen: str | None, newest: str
+) -> None:
+    """That its arguments name."""
+    argv = (
+        *(() if newest else ("--print", "--verbose")),
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+        *more,
+    )
+    started = described(QWEN if newest else load_contract("claude", "2.1.330"), argv, {}, ID)
+    found = started.kind, started.resumed, started.chosen, started.newest_session
+    assert found == ("process", resumed, chosen, newest)
+    assert bool(started.forms.prompts) == (more != ("--no-such-option",))
+
+
 ASKS, ALLOWS = '{"permission": {"bash": "ask", "edit": {"*": "deny"}}}', '{"permission": {"bash": "allow"}}'
 CONFIG = "home/.codex/config.toml"
 GEMINI_TURN, CLAUDE_TURN = ("--skip-trust", "-p", "hi"), ("-p", "hi")

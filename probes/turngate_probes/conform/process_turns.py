@@ -1,0 +1,78 @@
+"""The turns of a process for several turns, each as a call of its own, so that the rules for calls judge them, too."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from turngate.turn.records import value_at
+from turngate_probes.conform.calls import CallEnd, EngineCall
+from turngate_probes.conform.message_forms import Form, Message, messages, read, strings
+
+Prompt = dict[str, Any]  # what stands in the slots of its form, and the place of its message
+_GIVES_UP = re.compile(r"(?i)cancel|interrupt|abort")
+_KIND = ("method", "type", "request")
+
+
+def turns_of(call: EngineCall) -> Iterator[EngineCall]:
+    """Yield the turns of a call, which is one itself unless it is a process for several turns.
+
+    Such a turn starts when its prompt has come. Its handle is its session, which resumes the one that the arguments
+    name, or of which it is a fork. It ends with its process, and with exit code 0 if it is known to have succeeded.
+    """
+    started, forms = call.started, call.started.forms
+    if started.kind != "process":
+        yield call
+        return
+    travelled = list(messages(call.stdin))
+    sent, printed = [message for _, message in travelled], [message for _, message in messages(call.stdout)]
+    told = [found["handle"] for message in printed if forms.told and (found := read(forms.told, message))]
+    own = next(iter(told), started.resumed or started.chosen or f"process {call.number}")
+    forked = dict(_forks(sent, printed))
+    prompts = list[Prompt]()
+    for place, message in enumerate(sent):
+        found = next(filter(None, (read(form, message) for form in forms.prompts)), {})
+        if found:
+            prompts.append({"place": place, "id": message.get("id"), "handle": own, **found})
+    for number, prompt in enumerate(prompts):
+        at, handle = call.when(travelled[prompt["place"]][0]), prompt["handle"]
+        later = next((other["place"] for other in prompts[number + 1 :] if other["handle"] == handle), None)
+        succeeded = (
+            _has_ended(forms.ended, printed, prompt, prompts[:number]) if forms.ended else later is not None
+        ) and not any(map(_gives_up, sent[prompt["place"] : later]))
+        yield replace(
+            call,
+            started=replace(
+                started,
+                at=at,
+                prompt=prompt["text"],
+                resumed=started.resumed or forked.get(handle),
+                newest_session="" if number else started.newest_session,
+            ),
+            ended=CallEnd(handle, 0 if succeeded else 1, call.ended.at if call.ended else at),
+            handle=handle,
+        )
+
+
+def _forks(sent: Sequence[Message], printed: Sequence[Message]) -> Iterator[tuple[str, str]]:
+    """Yield the strings in the answers to requests for a fork, one of which is its session, each with its origin."""
+    for message in sent:
+        if str(message.get("method")).endswith("/fork"):
+            origin = value_at(message, "params.threadId") or value_at(message, "params.sessionId")
+            answers = (answer for answer in printed if answer.get("id") == message.get("id"))
+            yield from ((text, origin) for text in strings([*answers]))
+
+
+def _has_ended(form: Form, printed: Sequence[Message], prompt: Prompt, earlier: Sequence[Prompt]) -> bool:
+    """Whether a prompt was not refused, and its turn's end was printed; turns end in the order of their prompts."""
+    if prompt["id"] is not None and any(one.get("id") == prompt["id"] and "error" in one for one in printed):
+        return False
+    ends = (read(form, message) for message in printed)
+    own = [found for found in ends if found is not None and found.items() <= prompt.items()]
+    return len(own) > sum(all(found.items() <= other.items() for found in own) for other in earlier)
+
+
+def _gives_up(message: Message) -> bool:
+    """Whether a message gives up the turn that runs."""
+    return any(_GIVES_UP.search(str(message.get(name))) for name in _KIND)
