@@ -6,6 +6,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from tests.patience import PATIENCE
 from tests.tables import each
 from turngate_probes.conform.calls import CALLS, CallRecord, Started, calls, last_noted
 
@@ -107,13 +108,21 @@ def test_a_process_works_where_its_sessions_are(
     assert call.directories == expected
 
 
+ANOTHER = """
+import sys
+from turngate_probes.conform.calls import *
+record = CallRecord(Path(sys.argv[1]))
+record.begin(Started(1, (), "/", (), "pipe", 0.0, "process"))
+record.read(b"x")
+print(flush=True)
+sys.stdin.read()
+"""
+
+
 def test_what_is_heard_has_its_time_and_who_else_ran(tmp_path: Path) -> None:
     """A call that was killed is told apart from one that still runs, which no end of it shows."""
-    begin = "record.begin(Started(1, (), '/', (), 'pipe', 0.0, 'process')); print(flush=True); sys.stdin.read()"
-    code = f"import sys; from turngate_probes.conform.calls import *; record = CallRecord(Path(sys.argv[1])); {begin}"
-    with subprocess.Popen(
-        [sys.executable, "-c", code, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
+    pipe, argv = subprocess.PIPE, (sys.executable, "-c", ANOTHER, str(tmp_path))
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe) as other:
         assert other.stdout
         other.stdout.readline()
         record = CallRecord(tmp_path)
@@ -122,8 +131,14 @@ def test_what_is_heard_has_its_time_and_who_else_ran(tmp_path: Path) -> None:
         other.kill()
         other.wait()
         record.read(b"second")
-    _, call = calls(tmp_path)
-    assert [(part.end, part.beside) for part in call.heard] == [(5, (1,)), (11, ())]
+    subprocess.run(argv, input=b"", check=True, timeout=PATIENCE)
+    first, call, last = calls(tmp_path)
+    assert [(part.end, part.beside) for part in (*first.heard, *call.heard, *last.heard)] == [
+        (1, ()),
+        (5, (1,)),
+        (11, ()),
+        (1, (2,)),
+    ]
     assert [call.when(end) for end in (1, 5, 6, 11, 12)] == [*(part.at for part in call.heard for _ in "ab"), 5.0]
 
 
