@@ -117,6 +117,7 @@ def test_several_processes_or_sessions_may_follow_or_surround_a_turn(protocol: s
     assert (row.result, row.breaches) == (ScenarioResult.PASS, ())
 
 
+@pytest.mark.long
 def test_conversations_on_one_server(tmp_path: Path) -> None:
     """Their turns run at once. Whoever takes the events of all sessions for its own gets the wrong answer."""
     names = ("two-turns", "two-conversations")

@@ -143,6 +143,7 @@ def started(path: str) -> list[psutil.Process]:
     return processes
 
 
+@pytest.mark.long
 def test_a_killed_server_keeps_the_question_and_its_session(server: Server) -> None:
     """The run waits without a process; after a crash, a reply resumes the same session in a new process, to the end."""
     path = server.create()
@@ -201,6 +202,7 @@ def test_an_engine_that_dies_during_the_reply_fails_the_run(server: Server) -> N
     assert server.reply(path, question, "blue")[1]["code"] == "NOT_WAITING"
 
 
+@pytest.mark.long
 def test_a_setting_that_lets_the_engine_act_unasked_is_refused(server: Server) -> None:
     """So it is before a reply, whose question stays open."""
     path = server.create()
@@ -224,6 +226,7 @@ def test_a_server_that_is_stopped_leaves_no_process(server: Server) -> None:
     assert server.call(path)[1]["error"]["code"] == "ORCHESTRATOR_RESTART_INTERRUPTED"
 
 
+@pytest.mark.long
 def test_a_canceled_run_leaves_no_process(server: Server) -> None:
     """It is canceled when the processes of its turn have ended; a second time changes nothing."""
     path = hang(server)
@@ -301,6 +304,7 @@ def test_what_is_no_json_is_refused(server: Server) -> None:
     assert server.call("/healthz") == (200, {"status": "ok"})
 
 
+@pytest.mark.long
 def test_a_folder_has_one_server(server: Server) -> None:
     """A second one does not start, and the first goes on."""
     second = subprocess.run(
@@ -319,6 +323,7 @@ def test_the_page_shows_parts_of_the_file() -> None:
         assert "\n".join(line.strip() for line in block.splitlines()) in "\n".join(code), block
 
 
+@pytest.mark.long
 def test_the_commands_of_the_page_work(server: Server) -> None:
     """A user creates a run, and answers its question, with curl and jq."""
     (commands,) = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)

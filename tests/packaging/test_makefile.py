@@ -12,6 +12,7 @@ from tests.probes import engines
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("installed", [True, False], ids=["installed", "fresh"])
 def test_make_probe_tests_what_is_installed_or_the_pins(tmp_path: Path, installed: bool) -> None:  # noqa: FBT001
     """With an engine on PATH only that is tested; on a fresh machine the pinned releases are, here without npm."""

@@ -119,6 +119,7 @@ def test_errors_name_what_they_are_about() -> None:
     )
 
 
+@pytest.mark.long
 @each("engine", load.engine_names())
 def test_packaged_contracts_read_the_same_either_way(engine: str) -> None:
     """The fast reader gives the same data and positions as the thorough one."""

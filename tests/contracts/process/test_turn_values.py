@@ -39,6 +39,7 @@ def test_a_reply_that_was_stored_reaches_the_session(turn: turngate.TurnInput) -
     assert (answered.result.final_data, answered.session) == ({"colour": "red"}, asked.session)
 
 
+@pytest.mark.long
 def test_the_release_is_that_of_the_workspace(turn: turngate.TurnInput, tmp_path: Path) -> None:
     """A shim that picks an older release there, which prints other records, is read by the claims of that release."""
     for version in ("0.42.0", "0.169.0"):
@@ -52,6 +53,7 @@ def test_the_release_is_that_of_the_workspace(turn: turngate.TurnInput, tmp_path
     assert turngate.play_turn(turn).result.interaction
 
 
+@pytest.mark.long
 def test_a_session_that_this_host_lacks_is_not_started_afresh(
     turn: turngate.TurnInput, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +79,7 @@ def test_a_workspace_that_depends_on_the_host_is_refused(turn: turngate.TurnInpu
         turngate.play_turn(replace(turn, workspace=workspace))
 
 
+@pytest.mark.long
 def test_a_turn_that_cannot_start_is_known_before_it_is_accepted(
     turn: turngate.TurnInput, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +102,7 @@ def test_a_turn_that_cannot_start_is_known_before_it_is_accepted(
     assert not (Path(os.environ["HOME"]) / ".codex/sessions").exists()
 
 
+@pytest.mark.long
 def test_a_setting_that_lets_the_engine_act_unasked_is_refused(turn: turngate.TurnInput, tmp_path: Path) -> None:
     """So it is before the reply to a question too; the operator of the host may allow the engine."""
     asked = turngate.play_turn(turn)
@@ -112,6 +116,7 @@ def test_a_setting_that_lets_the_engine_act_unasked_is_refused(turn: turngate.Tu
     assert turngate.play_turn(turn.reply("red", asked), trust=allowed).result.final_data == {"colour": "red"}
 
 
+@pytest.mark.long
 def test_a_workspace_that_takes_the_engine_over_must_be_trusted(turn: turngate.TurnInput, tmp_path: Path) -> None:
     """A release whose contract declares that is refused in it; it runs where the operator trusts the files."""
     install(turngate.load_contract("codex", "0.166.0"), tmp_path / "bin")

@@ -70,6 +70,7 @@ def test_a_draft_is_replaced_until_it_has_no_gaps(tmp_path: Path, capsys: pytest
     assert FILE.with_name("acme.yaml~").read_text() == CONTRACT
 
 
+@pytest.mark.long
 def test_the_folder_of_contracts_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--contracts my` may name a new folder where a draft is written, and nowhere else, as its help says."""
     assert cli.run(["--help"]) == 0

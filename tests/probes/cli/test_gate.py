@@ -201,6 +201,7 @@ def test_other_commands_read_no_settings(project: Path, capsys: pytest.CaptureFi
         assert "a project" not in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_the_program_reads_the_settings_of_its_working_directory(project: Path) -> None:
     """The installed command finds the project's settings, and names a mistake in them without a traceback."""
     command = (Path(sys.executable).with_name("turngate"), "gate", "--show-settings")

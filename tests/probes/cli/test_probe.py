@@ -126,6 +126,7 @@ def test_pinned_releases_are_installed_and_probed(
     assert {row["failed"]["what"] for row in report["releases"]} == {NO_NPM}
 
 
+@pytest.mark.long
 def test_what_failed_last_is_tested_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--last-failed` repeats the failed clauses of the newest probe, with its settings, until nothing fails."""
     assert cli.run(["probe", "--last-failed"]) == 2

@@ -89,6 +89,7 @@ def test_a_command_is_refused_only_by_a_release_that_lacks_it(
     assert (row.detail, [(breach.rule, breach.detail) for breach in row.breaches]) == (detail, breaches)
 
 
+@pytest.mark.long
 def test_a_prompt_that_fits_no_argument_is_broken_not_unanswered(tmp_path: Path) -> None:
     """The same orchestrator runs a short prompt. A driver that looks for the variable is told where the prompt is."""
     driver = tmp_path / "driver.py"

@@ -150,6 +150,7 @@ def test_a_child_outlives_its_launcher(tmp_path: Path, kind: str) -> None:
         child.kill()
 
 
+@pytest.mark.long
 def test_an_upgrade_changes_the_version(tmp_path: Path) -> None:
     """Between the turns, or during the first one, which says so."""
     for when, said in (("after", False), ("during", True)):

@@ -40,6 +40,7 @@ print(json.loads(answer)["final_data"]["answer"])
 """
 
 
+@pytest.mark.long
 def test_results_come_as_they_end_and_are_reported_in_order(tmp_path: Path) -> None:
     """Each is told once."""
     reported: list[ScenarioRow] = []
@@ -107,6 +108,7 @@ def test_an_orchestrator_may_send_the_whole_conversation(tmp_path: Path) -> None
     ]
 
 
+@pytest.mark.long
 def test_what_can_not_be_played_is_skipped(tmp_path: Path) -> None:
     """Because of the engine, or because the driver has no second reply."""
     chosen = (scenarios()["long-line"],)
@@ -157,6 +159,7 @@ def test_an_interrupt_leaves_out_the_rest(tmp_path: Path) -> None:
     assert (report.results, report.interrupted, report.exit_code) == ((), True, 130)
 
 
+@pytest.mark.long
 def test_one_process_for_all_turns(tmp_path: Path) -> None:
     """It plays most scenarios; what only a process for one turn plays is skipped, never failed."""
     driver = tmp_path / "driver.py"

@@ -56,6 +56,7 @@ def test_each_case_runs_as_many_turns_as_it_says(observed: Observations) -> None
     }
 
 
+@pytest.mark.long
 @each("faults, symptoms", [((), ()), (("loses-summary",), ("context-lost",))])
 def test_a_session_gets_too_long(tmp_path: Path, faults: tuple[str, ...], symptoms: tuple[str, ...]) -> None:
     """The model is asked for a summary in the turn that gets too long, and the next turn shows whether it was kept."""
@@ -71,6 +72,7 @@ def test_a_session_gets_too_long(tmp_path: Path, faults: tuple[str, ...], sympto
     assert (finding.ok, finding.symptoms) == (not faults, symptoms), finding.detail
 
 
+@pytest.mark.long
 def test_a_long_session_ends_with_the_turn_that_breaks_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No turn follows one that didn't reach the model, and the clause names that one."""
     monkeypatch.setattr(cases, "LONG_SESSION", 4)

@@ -46,6 +46,7 @@ def test_another_working_directory_stops_everything(lines: tuple[str, ...], tmp_
     assert (played.observed.turns, played.observed.pages) == ({}, {})
 
 
+@pytest.mark.long
 def test_a_refused_registry_is_no_fault_of_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the wrapper fails because a registry was refused, its host is named, and nothing is judged."""
     monkeypatch.setattr(first_turn, "refused_registry", lambda hosts, *_output: next(iter(hosts), None))

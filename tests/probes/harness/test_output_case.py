@@ -32,6 +32,7 @@ def played(folder: Path, *faults: str) -> Observations:
     return spectator.observed
 
 
+@pytest.mark.long
 def test_settings_are_tried_together(tmp_path: Path) -> None:
     """One first turn and one resume have them all, and what shows is in force; one that is alone has its own turns."""
     turns = played(tmp_path).turns

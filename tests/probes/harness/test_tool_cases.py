@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from tests.probes import engines
@@ -14,6 +15,7 @@ from turngate_probes.simulate.simulated_process import install
 CODEX, GEMINI = load.contract("codex").at("0.169.0"), load.contract("gemini").at("0.61.0")
 
 
+@pytest.mark.long
 def test_a_question_is_asked_where_a_turn_offers_the_tool(tmp_path: Path) -> None:
     """Each mode whose turn offers the tool has a turn in which the model asks; without the tool there is none."""
     for fault, asked in (("answers-questions", [Mode.INTERACTIVE, Mode.AUTO]), ("bom", [])):
@@ -30,6 +32,7 @@ def test_a_question_is_asked_where_a_turn_offers_the_tool(tmp_path: Path) -> Non
             assert question_mark(turn.nonce, call) not in turn.prompt
 
 
+@pytest.mark.long
 def test_commands_run_in_each_sandbox(tmp_path: Path) -> None:
     """Both calls are made in the mode of the sandbox, and the sum reaches the model."""
     executable = install(CODEX, tmp_path / "bin")

@@ -49,6 +49,7 @@ def outcomes(access: ToolAccess) -> list[str]:
     return [mode.call.outcome for _, mode in access.modes() if mode.call]
 
 
+@pytest.mark.long
 def test_a_tool_is_denied_where_the_user_is_in_the_loop_and_runs_in_mode_auto(tmp_path: Path) -> None:
     """A tool call is denied in interactive mode and executed in auto mode."""
     access = asked(folder=tmp_path)

@@ -25,6 +25,7 @@ from turngate_probes.releases.cache import in_use
 Usage = namedtuple("Usage", "total used free")  # noqa: PYI024 - as shutil's
 
 
+@pytest.mark.long
 def test_all_releases_are_probed_and_reported_oldest_first(shop: Shop) -> None:
     """Every release except pre-releases has a verdict, and the report states the peak usage."""
     code, report = shop.matrix("all")

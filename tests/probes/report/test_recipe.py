@@ -77,8 +77,8 @@ def test_a_recipe_says_that_its_release_was_not_tested() -> None:
         recipe("codex", "0.168.9")
 
 
-@pytest.mark.parametrize("mode", ["interactive", "auto"])
-@each("release", RUN)
+@pytest.mark.parametrize("release", [RUN[0], *(pytest.param(other, marks=pytest.mark.long) for other in RUN[1:])])
+@each("mode", ["interactive", "auto"])
 def test_the_commands_of_a_recipe_run_as_they_are(release: str, mode: str, tmp_path: Path) -> None:
     """Pasted into a shell they start a session and resume it, in an environment that has more than the engine gets."""
     engine, _, version = release.partition("@")

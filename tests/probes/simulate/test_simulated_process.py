@@ -197,6 +197,7 @@ def test_a_headless_turn_has_faults(tmp_path: Path) -> None:
     assert asked.stderr == b""
 
 
+@pytest.mark.long
 @each(
     "engine, faulty, cut",
     [("codex", ("exits-undrained",), 1), ("codex", (), 0), ("gemini", (), 1), ("gemini", ("forgets",), 0)],

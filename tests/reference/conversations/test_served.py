@@ -97,6 +97,7 @@ def test_a_waiting_run_is_continued_in_place_of_a_reply_over_http(server_env: Se
         server_env.reply(run_id, question)
 
 
+@pytest.mark.long
 def test_the_output_schema_is_applied_outside_of_the_terminal(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +198,7 @@ def test_what_can_not_be_continued_is_refused_with_the_reason(server_env: Server
     assert (server_env.run(run_id), server_env.cli_env.record(handle_of(run_id))) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", first_quick(["codex", "gemini"]))
 @pytest.mark.parametrize("end", first_quick(["succeeded", "failed", "canceled"]))
 def test_a_sticky_run_that_has_ended_is_continued_in_a_new_process(

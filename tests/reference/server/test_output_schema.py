@@ -113,6 +113,7 @@ def test_a_good_caller_gets_through(server_env: ServerEnv, monkeypatch: pytest.M
         caller.hold("POST", "/v1/runs", answer)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", first_quick(["auto", "interactive"]))
 def test_a_pattern_that_backtracks_fails_its_run_alone(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, mode: str
@@ -137,6 +138,7 @@ def test_a_memory_bomb_fails_its_run_alone(server_env: ServerEnv) -> None:
     assert "MiB of memory" in error.detail
 
 
+@pytest.mark.long
 def test_a_sticky_run_in_a_check_holds_up_no_other(server_env: ServerEnv) -> None:
     """Other sticky runs continue meanwhile; stopping the server also ends the run in the check."""
     sticky_env.put_engine(server_env)

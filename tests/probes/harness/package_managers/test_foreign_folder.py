@@ -89,6 +89,7 @@ def surroundings(shop: Shop) -> list[tuple[Path, dict[str, str]]]:
     return [(Path(call["folder"]), call["env"]) for call in map(json.loads, lines)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", first_quick(NPM, 2))
 def test_npm_runs_elsewhere_and_knows_no_secret(shop: Shop, ran: Path, command: str) -> None:
     """No file of the folder runs, and npm is called outside of it, without the variables that it doesn't need."""
@@ -102,6 +103,7 @@ def test_npm_runs_elsewhere_and_knows_no_secret(shop: Shop, ran: Path, command: 
     assert not ran.exists(), ran.read_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", first_quick(PIP))
 def test_pip_is_not_taken_from_the_folder(
     shop: Shop, ran: Path, command: str, capsys: pytest.CaptureFixture[str]

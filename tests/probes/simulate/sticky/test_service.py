@@ -13,6 +13,7 @@ from turngate_probes.releases.pins import pinned_version
 from turngate_probes.simulate.simulated_process import install
 
 
+@pytest.mark.long
 def test_turns_over_http(tmp_path: Path) -> None:
     """A turn ends with its answer; the next one asks, and acts after the decision; another process goes on."""
     with started("opencode", tmp_path, "serve", "--port=0") as process:

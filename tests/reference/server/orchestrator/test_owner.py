@@ -172,13 +172,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.root.cleanup()
 
 
-AnyOrder.TestCase.settings = settings(
-    max_examples=80,
-    stateful_step_count=50,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    database=None,
-)
+AnyOrder.TestCase.settings = settings(stateful_step_count=50, suppress_health_check=list(HealthCheck), database=None)
 TestAnyOrder = AnyOrder.TestCase
 
 

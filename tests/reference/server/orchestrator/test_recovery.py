@@ -47,6 +47,7 @@ def test_a_waiting_run_is_answered_after_a_restart(closed_server_env: ServerEnv)
     assert d.SESSION in server_env.cli_env.calls()[1]["argv"]
 
 
+@pytest.mark.long
 def test_a_waiting_run_of_an_earlier_release_loses_the_process_that_it_kept(closed_server_env: ServerEnv) -> None:
     """A resumable run could keep its process; the new server ends it, and the reply starts another one."""
     server_env = closed_server_env

@@ -323,11 +323,7 @@ class Interleavings(RuleBasedStateMachine):
 
 
 Interleavings.TestCase.settings = settings(
-    max_examples=25,
-    stateful_step_count=25,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    database=None,
+    stateful_step_count=25, suppress_health_check=list(HealthCheck), database=None
 )
 TestInterleavings = Interleavings.TestCase
 

@@ -34,6 +34,7 @@ def enums(value: Any, name: str) -> list[Any]:
     return [word for word in words if word is not None]
 
 
+@pytest.mark.long
 def test_the_document_is_openapi() -> None:
     """The document is valid OpenAPI 3.1, and each schema in it is valid JSON Schema."""
     schemathesis.openapi.from_dict(openapi.document()).validate()

@@ -229,6 +229,7 @@ def test_a_message_that_no_process_got_is_returned(asked: tuple[ServerEnv, str, 
     assert "once more" in server_env.cli_env.calls()[-1]["stdin"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after", ["taking", "claiming"])
 def test_a_server_that_dies_before_the_start_returns_or_sends_the_reply_once(
     closed_server_env: ServerEnv, after: str
@@ -258,6 +259,7 @@ def test_a_server_that_dies_before_the_start_returns_or_sends_the_reply_once(
     assert ("green" if after == "claiming" else "sky blue") in second["stdin"]
 
 
+@pytest.mark.long
 def test_a_server_that_dies_after_the_start_sends_nothing_twice(closed_server_env: ServerEnv) -> None:
     """The process may have got the reply, so the run fails, and the reply is offered to nobody."""
     server_env = closed_server_env

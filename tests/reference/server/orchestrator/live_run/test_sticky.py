@@ -380,6 +380,7 @@ def test_without_a_transport_a_run_that_turns_out_to_need_one_fails_at_once(
     assert not server_env.cli_env.calls()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "do,code",
     first_quick([(f"say {ASK}", "INTERACTION_PROCESS_LOST"), ("hang", "ORCHESTRATOR_RESTART_INTERRUPTED")]),
