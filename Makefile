@@ -15,7 +15,7 @@ STAMP := .venv/.made-from-lock
 say = printf '== %s\n' $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test medium long properties night drift chaos fleet check probe server schemas browser acceptance engines bench speed soak history compatibility orchestrators record pin serve docs readme lock lowest newest clean
+.PHONY: help setup test processes medium long properties night drift chaos fleet check probe server schemas browser acceptance engines bench speed soak history compatibility orchestrators record pin serve docs readme lock lowest newest clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,15 +31,11 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-# pytest exits with 5 where ARGS leave it nothing to run, as is right for one of the two
-test: setup ## Run the tests (no engine and no network needed)
-	@first=0; second=0; \
-	$(PYTEST) $(PARALLEL) --maxprocesses 4 --durations 5 --durations-min 10 -m '$(OURS) and not long and not processes' $(ARGS) \
-		|| first=$$?; \
-	$(call say,'test: one at a time'); \
-	$(PYTEST) -m '$(OURS) and not long and processes' $(or $(ARGS),$$(grep -rl --include='test_*.py' mark.processes tests)) \
-		|| second=$$?; \
-	case $$first,$$second in 0,0 | 0,5 | 5,0) ;; *) exit 1 ;; esac
+test: setup ## Run the quick tests (no engine and no network needed)
+	@$(PYTEST) $(PARALLEL) --maxprocesses 4 --durations 5 --durations-min 10 -m '$(OURS) and not long and not processes' $(ARGS)
+
+processes: setup ## Run the tests that look at processes, one at a time (no engine and no network needed)
+	@$(PYTEST) -m '$(OURS) and not long and processes' $(or $(ARGS),$$(grep -rl --include='test_*.py' mark.processes tests))
 
 medium: setup ## Run the slow tests that every change must pass (minutes; no engine and no network needed)
 	@$(PYTEST) $(PARALLEL_SLOW) -m '$(OURS) and long and not nightly and not hypothesis' $(ARGS)

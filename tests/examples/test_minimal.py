@@ -348,7 +348,7 @@ def test_the_server_is_one_short_file() -> None:
 @pytest.mark.parametrize(
     "engine,only",
     [
-        ("gemini", "two-turns"),  # which gets its prompt only after a proof
+        pytest.param("gemini", "two-turns", marks=pytest.mark.long),  # which gets its prompt only after a proof
         *(
             pytest.param(name, "", marks=(pytest.mark.long, pytest.mark.nightly, pytest.mark.timeout(1800)))
             for name in ("codex", "claude", "gemini", "opencode", "qwen")

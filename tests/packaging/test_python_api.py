@@ -96,6 +96,7 @@ def internals(file: Path) -> set[str]:
     return used & {*turngate.__all__}
 
 
+@pytest.mark.long
 def test_other_packages_use_the_public_name_where_there_is_one() -> None:
     """Server and probes use the public name of a function if it has one."""
     assert {str(file.relative_to(ROOT)): names for file in OTHERS if (names := internals(file))} == {}

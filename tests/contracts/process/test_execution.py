@@ -337,16 +337,19 @@ def test_cpu_time_of_reaped_children_counts() -> None:
     assert run(unruly("burn-in-child", "reap")).cpu_seconds >= BURNT
 
 
+@pytest.mark.long
 def test_cpu_time_of_ended_children_counts() -> None:
     """CPU time includes that of children ended together with the process."""
     assert run_until_ready(unruly("keep", "warm-child")).cpu_seconds >= BURNT
 
 
+@pytest.mark.long
 def test_cpu_time_of_children_counts_once() -> None:
     """CPU time of a child that was seen alive, and then reaped by the process, is counted once."""
     assert BURNT <= run_until_ready(unruly("burn-in-child", "keep")).cpu_seconds < 2 * BURNT
 
 
+@pytest.mark.long
 def test_cpu_time_of_leftovers_counts() -> None:
     """CPU time includes that of children that outlived the process."""
     assert run(unruly("leave", "warm-child")).cpu_seconds >= BURNT

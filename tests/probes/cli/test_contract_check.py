@@ -59,8 +59,11 @@ def test_what_is_packaged_agrees_with_every_recording(capsys: pytest.CaptureFixt
     assert "engines/codex.yaml: valid, unverified: $.sticky" in clean
 
 
-def test_a_contract_without_a_tool_call_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_contract_without_a_tool_call_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is no mistake, but no release that it covers can be compatible; each stretch without one is named."""
+    monkeypatch.setattr(recorded_releases, "CHECKOUT", tmp_path / "none")
     text = CODEX.read_text()
     calls = ("tool_call: ", "command_call: ")
     for line in [line for line in text.splitlines() if line.strip().startswith(calls)]:
@@ -176,6 +179,7 @@ def test_recordings_that_keep_too_much_are_told(recorded: Path, capsys: pytest.C
     assert not any(str(file) in mistake for mistake in linted(capsys, *args)[1])
 
 
+@pytest.mark.long
 def test_a_recording_that_is_not_there_is_no_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Evidence that names a missing recording is an error."""
     file = changed(tmp_path, ("clause: help.surface", "recording: codex/0.169.0/nothing-first"))
@@ -186,6 +190,7 @@ def test_a_recording_that_is_not_there_is_no_evidence(tmp_path: Path, capsys: py
     ]
 
 
+@pytest.mark.long
 def test_recordings_beside_contracts_are_read_unasked(
     tmp_path: Path, recorded: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

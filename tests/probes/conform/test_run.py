@@ -103,6 +103,7 @@ def test_conversations_that_would_affect_each_other_have_their_own_directories(t
         assert set(seen.left) == {f"{directory}/said" for directory in directories}
 
 
+@pytest.mark.long
 def test_what_is_left_running_is_ended_and_listed(tmp_path: Path) -> None:
     """It does not outlive the scenario."""
     code = "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True); raise SystemExit(3)"

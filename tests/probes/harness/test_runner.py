@@ -102,6 +102,7 @@ def test_an_engine_that_stays_after_its_turns_fails_one_clause(tmp_path: Path, m
     assert {turn.ended for turn in played.observed.turns.values() if turn.name.startswith("main/")} == {Ended.LINGERED}
 
 
+@pytest.mark.long
 def test_an_engine_that_reads_open_stdin_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that waits for the end of stdin shows the deviation that the contract declares."""
     monkeypatch.setattr(driver, "STARTUP_ALLOWANCE", 1.0)

@@ -332,6 +332,7 @@ def test_one_of_a_terminal_and_http_wins_whoever_it_is(server_env: ServerEnv) ->
         assert server_env.cli_env.calls()[-1]["stdin"].split("\n\n")[1] == winner
 
 
+@pytest.mark.long
 def test_a_cancel_over_http_ends_the_turn_of_a_terminal(server_env: ServerEnv) -> None:
     """The terminal ends its engine and exits with 130; then the run is canceled."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex("a", more=[["meet"]]))
@@ -365,6 +366,7 @@ def test_a_database_that_was_deleted_during_the_turn_is_told(server_env: ServerE
     assert "has succeeded" not in err
 
 
+@pytest.mark.long
 def test_a_turn_whose_run_was_ended_by_the_server_is_told(server_env: ServerEnv) -> None:
     """The terminal ends its engine, fails, and says that the result could not be saved."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex("a", more=[["meet"]]))

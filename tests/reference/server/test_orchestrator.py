@@ -28,6 +28,7 @@ def _server_env(closed_server_env: ServerEnv) -> Iterator[ServerEnv]:
     closed_server_env.server.close()
 
 
+@pytest.mark.long
 def test_a_locked_database_fails_no_turn(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn that ended while the database was locked counts, even if its process has died since."""
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.3)

@@ -48,6 +48,7 @@ def faulty(kept: Kept, *names: str) -> None:
     kept.box.backend.script(StubRule(Text("hello")))
 
 
+@pytest.mark.long
 def test_one_that_dies_after_a_turn_is_lost(kept: Kept) -> None:
     """The loss reports its last line on stderr."""
     faulty(kept, "dies-after-turn")
@@ -68,6 +69,7 @@ def test_one_that_ignores_termination_is_ended_all_the_same(kept: Kept) -> None:
     assert not psutil.pid_exists(opened.pid)
 
 
+@pytest.mark.long
 def test_one_that_asks_twice_is_answered_twice(kept: Kept) -> None:
     """The questions come one after the other; if one is refused, the action isn't done."""
     faulty(kept, "asks-twice")
@@ -82,6 +84,7 @@ def test_one_that_asks_twice_is_answered_twice(kept: Kept) -> None:
     assert not kept.written.exists()
 
 
+@pytest.mark.long
 def test_noise_is_passed_over(kept: Kept) -> None:
     """Lines that aren't JSON are ignored."""
     faulty(kept, "prints-noise")
@@ -89,6 +92,7 @@ def test_noise_is_passed_over(kept: Kept) -> None:
     assert kept.turn("hello").final_text == "hello"
 
 
+@pytest.mark.long
 def test_one_that_changes_its_session_fails_the_turn(kept: Kept) -> None:
     """The new session lacks the conversation, so the turn fails, and the failure names both sessions."""
     faulty(kept, "changes-session")

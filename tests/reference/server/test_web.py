@@ -14,13 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import FlakyStrategyDefinition
-from schemathesis import GenerationMode
-from schemathesis.checks import CHECKS as CHECKS_OF_SCHEMATHESIS
-from schemathesis.checks import load_all_checks
 
 from tests.patience import PATIENCE
 from tests.reference import cli_env as d
@@ -42,10 +38,6 @@ EXCLUDED = {
     "use_after_free": "no operation deletes anything",
     "object_level_authorization": "there are no users, so nothing belongs to one of them",
 }
-load_all_checks()
-CHECKS = [
-    CHECKS_OF_SCHEMATHESIS.get_one(name) for name in CHECKS_OF_SCHEMATHESIS.get_all_names() if name not in EXCLUDED
-]
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 KNOWN = {"createRun": {"engine": "codex"}}
 
@@ -54,12 +46,15 @@ KNOWN = {"createRun": {"engine": "codex"}}
 class Fuzzed:
     """A served app with a run of every kind; the events of the run `ended` come to an end."""
 
-    schema: schemathesis.BaseSchema
+    schema: Any
+    checks: list[Any]
     runs: tuple[str, ...]
     ended: str
 
     def cases(self, operation_id: str) -> st.SearchStrategy[Any]:
         """Generate valid and invalid requests of an operation, for existing runs and others."""
+        from schemathesis import GenerationMode  # noqa: PLC0415 - as in the fixture
+
         operation = self.schema.find_operation_by_label(_label(operation_id))
         assert operation
         ids: list[str | None] = [self.ended, *(() if operation_id == "streamEvents" else self.runs)]
@@ -89,6 +84,12 @@ def _label(operation_id: str) -> str:
 @pytest.fixture(name="fuzzed")
 def _fuzzed(closed_server_env: ServerEnv) -> Iterator[Fuzzed]:
     """Provide ended, waiting, running and queued runs behind a real socket."""
+    # imported here, since that takes as long as a hundred tests, in each process
+    import schemathesis  # noqa: PLC0415
+    from schemathesis.checks import CHECKS, load_all_checks  # noqa: PLC0415
+
+    load_all_checks()
+    checks = [CHECKS.get_one(name) for name in CHECKS.get_all_names() if name not in EXCLUDED]
     server_env = closed_server_env
     server_env.cli_env.engine("codex", d.codex(final(x=1)), d.codex(ASK), d.codex(final(x=1), more=[["meet"]]))
     server_env.keep_session()
@@ -103,7 +104,7 @@ def _fuzzed(closed_server_env: ServerEnv) -> Iterator[Fuzzed]:
             own = deepcopy(openapi.document())  # schemathesis adds links to it
             schema = schemathesis.openapi.from_dict(own | {"security": [{"bearer": []}]})
             schema.config.update(base_url=f"http://127.0.0.1:{port}")
-            yield Fuzzed(schema, (waiting, running, queued), ended)
+            yield Fuzzed(schema, checks, (waiting, running, queued), ended)
 
 
 @pytest.mark.long
@@ -122,7 +123,7 @@ def test_nothing_undocumented_is_answered(fuzzed: Fuzzed, operation_id: str) -> 
     )
     @given(case=fuzzed.cases(operation_id))
     def ask(case: Any) -> None:
-        case.call_and_validate(checks=CHECKS, timeout=PATIENCE, headers=AUTHORIZED)
+        case.call_and_validate(checks=fuzzed.checks, timeout=PATIENCE, headers=AUTHORIZED)
 
     ask()
 
@@ -139,7 +140,7 @@ def test_links_lead_where_the_document_says(fuzzed: Fuzzed) -> None:
             return {"timeout": PATIENCE, "headers": AUTHORIZED}
 
         def validate_response(self, response: Any, case: Any, **_: Any) -> None:
-            case.validate_response(response, checks=CHECKS, headers=AUTHORIZED)
+            case.validate_response(response, checks=fuzzed.checks, headers=AUTHORIZED)
             validated[case.operation.definition.raw["operationId"]] += 1
 
     # runs continue by themselves, so a list can differ when hypothesis repeats a request

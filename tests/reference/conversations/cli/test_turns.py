@@ -239,6 +239,7 @@ def test_an_engine_that_a_signal_ended_gives_128_and_its_number(cli_env: CliEnv)
     assert "codex was killed by signal 9" in said.err
 
 
+@pytest.mark.long
 def test_a_turn_has_a_time_limit(cli_env: CliEnv) -> None:
     """That of the start holds for every turn until a resume names another; the exit code is that of `timeout`."""
     cli_env.engine("codex", d.codex(more=[["hang"]]), d.codex("hi"), d.codex(more=[["hang"]]))

@@ -77,6 +77,7 @@ def test_a_failed_turn_says_whether_its_session_is_intact(server_env: ServerEnv,
         server_env.wait(run_id, State.SUCCEEDED)
 
 
+@pytest.mark.long
 def test_a_turn_that_takes_too_long_leaves_its_session(server_env: ServerEnv) -> None:
     """The run goes on in it, also if that was its first turn."""
     server_env.cli_env.engine("codex", d.codex(more=[["hang"]]))

@@ -301,6 +301,7 @@ def test_interactive_refuses_auto_flags(server_env: ServerEnv, flag: list[str]) 
     assert not server_env.cli_env.calls()
 
 
+@pytest.mark.long
 def test_a_turn_waits_for_a_locked_database_before_its_engine_starts(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,14 @@ from pathlib import Path
 import pytest
 
 from tests.reference.server.transports.stage import Stage
+from turngate_reference.server.transports import acp
 from turngate_reference.server.transports.host import ProcessHost
+
+
+@pytest.fixture(autouse=True)
+def _no_late_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Don't wait a second after each turn for text that no simulated agent sends, but one with a fault."""
+    monkeypatch.setattr(acp, "LATE_SECONDS", 0.05)
 
 
 @pytest.fixture(name="stage")

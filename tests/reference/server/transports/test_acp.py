@@ -5,8 +5,11 @@ from tests.longer import first_quick
 from tests.probes.simulate.played import at_known_release
 from tests.reference.server.transports.stage import ReceivedEvents, Stage, contract
 from turngate.contract.launch import PermissionMode
+from turngate_reference.server.transports import acp
 from turngate_reference.server.transports.events import Gone, Lost, Opened, PermissionAsked, TurnEnded
 
+# of the server; the tests wait less
+LATE_SECONDS = acp.LATE_SECONDS
 PASSED_OVER = "mode {} was requested, but it uses "
 
 
@@ -72,8 +75,9 @@ def test_a_mode_without_an_option_is_confirmed_when_it_is_told(stage: Stage, eng
     assert stage.turn(received, "go on").failure is None
 
 
-def test_text_after_the_response_to_a_prompt_belongs_to_its_turn(stage: Stage) -> None:
+def test_text_after_the_response_to_a_prompt_belongs_to_its_turn(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer is whole although its last piece comes after the end of the turn, with and without an envelope."""
+    monkeypatch.setattr(acp, "LATE_SECONDS", LATE_SECONDS)
     received, _ = stage.opened(contract("acp"), faults="late-text")
     for text in ("a text of two pieces", '{"outcome": "final", "final_data": {"n": 1}}', "the next one"):
         assert stage.turn(received, f"do: say {text}").final_text == text

@@ -10,7 +10,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-import schemathesis
 
 from tests.reference import cli_env as d
 from tests.reference.caller import OUTSIDE, Caller, documented, schema
@@ -37,6 +36,8 @@ def enums(value: Any, name: str) -> list[Any]:
 @pytest.mark.long
 def test_the_document_is_openapi() -> None:
     """The document is valid OpenAPI 3.1, and each schema in it is valid JSON Schema."""
+    import schemathesis  # noqa: PLC0415 - it takes as long as a hundred tests, in each process
+
     schemathesis.openapi.from_dict(openapi.document()).validate()
     for schema_ in SCHEMAS.values():
         jsonschema.Draft202012Validator.check_schema(schema_)

@@ -64,6 +64,7 @@ def at_end(client: socket.socket) -> bytes:
     return b"".join(parts)
 
 
+@pytest.mark.long
 def test_a_silent_connection_is_closed(caller: Caller, opened: ExitStack) -> None:
     """A client that sends nothing, or nothing more of its headers or its body, loses its connection."""
     with served(caller, idle=1) as port:
@@ -71,6 +72,7 @@ def test_a_silent_connection_is_closed(caller: Caller, opened: ExitStack) -> Non
             assert at_end(client) == b""
 
 
+@pytest.mark.long
 def test_an_event_stream_outlives_the_idle_limit(caller: Caller) -> None:
     """A stream that sends heartbeats and events stays open longer than a connection may be idle."""
     reported = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json
