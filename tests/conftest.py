@@ -48,9 +48,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep what the collection made out of later searches for garbage, which would take a tenth of the time."""
+    """Search for garbage less often, and not in what the collection made, which would take a tenth of the time."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)
 
 
 @pytest.fixture(autouse=True)

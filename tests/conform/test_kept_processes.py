@@ -47,6 +47,7 @@ def test_one_that_conforms(protocol: str, tmp_path: Path) -> None:
     assert len(names) > 30
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "protocol, right",
     [("acp", "starts-elsewhere"), ("app_server", "starts-elsewhere"), ("serve", "names-it-in-a-header")],

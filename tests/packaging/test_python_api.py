@@ -21,6 +21,8 @@ PAGE = (ROOT / "docs/python-api.md").read_text("utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 ABOUT_HISTORY = [example for example in EXAMPLES if "import history" in example]
 CONVERSATIONS = [example for example in EXAMPLES if example not in ABOUT_HISTORY]
+# whose examples run two turns
+TURNS = ("converse", "converse_async", "play_turn")
 OTHERS = sorted(file for name in ("probes", "reference") for file in (ROOT / name).rglob("*.py"))
 
 
@@ -37,7 +39,9 @@ def _work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return work
 
 
-@pytest.mark.parametrize("name", turngate.__all__)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if name in TURNS else ()) for name in turngate.__all__]
+)
 def test_the_example_of_a_docstring_works(name: str, work: Path) -> None:
     """The docstring of every public name has a working example, which needs only `import turngate`."""
     finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 
@@ -62,6 +63,7 @@ def page(view: View) -> str:
     )
 
 
+@cache
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(FOLDER),

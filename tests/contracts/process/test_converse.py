@@ -21,6 +21,7 @@ def _setup(tmp_path: Path) -> turngate.ConversationSetup:
     return turngate.ConversationSetup(CODEX, install(CODEX, tmp_path / "bin"), tmp_path / "work", env=env, timeout=60)
 
 
+@pytest.mark.long
 def test_the_session_gets_each_answer_until_the_agent_is_done(setup: turngate.ConversationSetup) -> None:
     """Each turn is passed on before its question is answered, and all are of one session."""
     events: list[str] = []
@@ -50,6 +51,7 @@ def test_a_handle_continues_its_session(setup: turngate.ConversationSetup) -> No
     assert (ended.result.final_data, ended.handle) == ({"colour": "blue"}, stored[0])
 
 
+@pytest.mark.long
 def test_a_setting_that_lets_the_engine_act_unasked_starts_no_turn(
     setup: turngate.ConversationSetup, tmp_path: Path
 ) -> None:
@@ -70,6 +72,7 @@ def test_an_engine_that_fails_ends_the_conversation_with_its_reason(setup: turng
     assert (ended.result.failure_reason or "").startswith("SESSION_RESUME_FAILED")
 
 
+@pytest.mark.long
 def test_the_asynchronous_conversation_is_the_same(setup: turngate.ConversationSetup) -> None:
     """`converse_async` awaits each answer, and passes on each turn."""
 

@@ -99,6 +99,7 @@ def test_what_follows_a_loss_happens_to_a_new_session() -> None:
     assert len(late.played) == len(STEPS)
 
 
+@pytest.mark.long
 def test_a_session_is_disturbed_on_an_engine(tmp_path: Path) -> None:
     """Calls take effect, models fail, kills come in the request, in the call and at the end; the session goes on."""
     observed = engines.play(engines.install(tmp_path), tmp_path, "disturbed").observed

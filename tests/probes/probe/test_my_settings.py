@@ -97,6 +97,7 @@ def test_what_fails_is_tested_without_the_settings_too(home: Path, executable: P
     assert settings_lines(release) == (HIDING, "clauses that they change: handle.present (pass without them)")
 
 
+@pytest.mark.long
 def test_what_was_not_tested_without_the_settings_is_not_said_to_be_the_same(home: Path, executable: Path) -> None:
     """After an interrupt it is not known whether a setting changes the clause that failed."""
     (home / "config.toml").write_text("hide_agent_reasoning = true\n")
@@ -122,6 +123,7 @@ def test_who_has_no_settings_is_told(executable: Path) -> None:
     assert settings_lines(release) == ("none: you have none that the contract lists",)
 
 
+@pytest.mark.long
 def test_settings_that_change_meanwhile_show_nothing(
     home: Path, executable: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

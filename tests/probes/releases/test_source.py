@@ -65,6 +65,7 @@ def test_an_executable_that_was_named(path: Path, tmp_path: Path) -> None:
     assert (release.name, release.note) == ("codex@0.168.0", "the given executable")
 
 
+@pytest.mark.long
 def test_a_simulated_engine_is_named_as_one(path: Path, tmp_path: Path) -> None:
     """A simulated engine is labelled as simulated, on PATH too, so that nobody mistakes its verdict for a real one."""
     executable = install(load.contract("codex").at("0.169.0"), path)

@@ -32,7 +32,7 @@ WRONG: dict[str, Any] = {
 # what a caller changes after each refusal
 STEPS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("WORKSPACE_REFUSED", {"workspace": "a"}),
-    ("INVALID_OUTPUT_SCHEMA", {"output_schema": {}}),
+    ("INVALID_OUTPUT_SCHEMA", {"output_schema": None}),
     ("UNKNOWN_ENGINE", {"engine": "gemini"}),
     ("ENGINE_NOT_INSTALLED", {"engine": "codex"}),
     ("AUTO_FLAG_REFUSED", {"engine_options": ["--frobnicate"]}),
