@@ -281,6 +281,7 @@ def test_each_run_has_a_folder_of_its_own(server: Server) -> None:
         server.question(path)
 
 
+@pytest.mark.long
 def test_a_bad_request_creates_nothing(server: Server) -> None:
     """Its answer has the code of the API, also for an option that would let the engine act unasked."""
     answers = [server.call("/v1/runs", TASK | change) for _, _, change in BAD]

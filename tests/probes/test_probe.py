@@ -97,6 +97,7 @@ def test_a_withdrawn_engine_is_judged_by_its_recordings(folder: Path) -> None:
     assert last(events, "release.finished")["verdict"] == "compatible"
 
 
+@pytest.mark.long
 def test_what_goes_wrong_with_one_leaves_the_others_alone(folder: Path) -> None:
     """A target that can't be installed is planned and failed; the other one is probed."""
     executable = engines.install(folder)
@@ -135,6 +136,7 @@ def test_an_interrupted_probe_says_so(folder: Path) -> None:
     assert last(events, "probe.finished")["interrupted"] is True
 
 
+@pytest.mark.long
 def test_what_was_printed_is_kept_if_asked(folder: Path) -> None:
     """With `--keep`, sandboxes are stored by release and case, next to the output of their turns."""
     probed(folder, f"codex={engines.install(folder)}", keep=True)

@@ -246,6 +246,7 @@ def _handle(cli_env: CliEnv) -> str:
     return cli_env.begin()
 
 
+@pytest.mark.long
 def test_of_two_resumes_at_once_one_runs_and_the_other_is_told(cli_env: CliEnv, handle: str) -> None:
     """The second command exits with 2, names the first one's process, and runs nothing; then the handle is free."""
     first = cli_env.spawn("resume", handle, "one")

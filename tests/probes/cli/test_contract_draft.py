@@ -86,6 +86,7 @@ def test_the_folder_of_contracts_is_made(tmp_path: Path, capsys: pytest.CaptureF
     assert FILE.is_file()
 
 
+@pytest.mark.long
 def test_a_draft_is_written_although_nothing_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """If no request reaches the model, the draft is written all the same, and says what was printed."""
     command = ["contracts", "new", "acme", "--path", str(install(tmp_path)), "--into", "own"]

@@ -110,6 +110,7 @@ def test_a_prompt_that_fits_no_argument_is_broken_not_unanswered(tmp_path: Path)
     assert report.results[0].detail.startswith(NO_FILE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("last", [RESUMED, ONE_TURN], ids=["process", "turn"])
 def test_two_processes_can_have_three_turns(tmp_path: Path, last: str) -> None:
     """Turns are not counted by processes, one of which had two. Its session id is one that may be resumed."""

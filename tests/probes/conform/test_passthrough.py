@@ -64,6 +64,7 @@ def test_another_home_is_another_one_of_the_sandbox(tmp_path: Path, home: str, m
     assert done.stdout.startswith(mark.encode())
 
 
+@pytest.mark.long
 @each(
     "argv, script, kind, problem",
     [

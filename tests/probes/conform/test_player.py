@@ -83,6 +83,7 @@ def test_the_second_turn_misbehaves(*, tmp_path: Path, play: Play, code: int, ha
     assert (ended, b"amber" in out) == (code, has_answer)
 
 
+@pytest.mark.long
 def test_the_file_for_the_answer_shows_the_same_fault(tmp_path: Path) -> None:
     """Without an answer it is empty, and a turn that was cut short writes none."""
     for play, written in ((Play(omits_answer=True), True), (Play(omits_end=True), False)):
@@ -93,6 +94,7 @@ def test_the_file_for_the_answer_shows_the_same_fault(tmp_path: Path) -> None:
         assert [file.read_text() for file in root.glob("answer")] == [""] * written
 
 
+@pytest.mark.long
 def test_a_renamed_session_is_resumed_by_its_new_id(tmp_path: Path) -> None:
     """The memory stays, the id doesn't."""
     engine = Engine(tmp_path, Play(turn=2, changes_session=True))

@@ -51,6 +51,7 @@ def test_results_come_as_they_end_and_are_reported_in_order(tmp_path: Path) -> N
     assert (report.verdict, report.exit_code, report.mode) == (Conformance.CONFORMS, 0, "simulated")
 
 
+@pytest.mark.long
 def test_a_driver_says_how_many_turns_it_has(tmp_path: Path) -> None:
     """With one, the first turn misbehaves, and what needs a reply is skipped."""
     driver = tmp_path / "driver.py"
@@ -67,6 +68,7 @@ def test_a_driver_says_how_many_turns_it_has(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_an_autonomous_orchestrator_may_let_the_engine_act(tmp_path: Path) -> None:
     """In a repository, the engine needs no option to run."""
     driver = tmp_path / "driver.py"

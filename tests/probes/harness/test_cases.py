@@ -223,6 +223,7 @@ def test_a_turn_knows_whether_its_contract_declares_that_it_hangs(engine: str, v
     assert all(asked[name].patience for name in hanging)
 
 
+@pytest.mark.long
 def test_a_later_minute_is_waited_for_after_the_first_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait for a later minute counts from the end of the session's first turn."""
     waited: list[float] = []

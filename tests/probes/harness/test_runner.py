@@ -77,6 +77,7 @@ def test_each_fault_fails_its_clause(fault: str, tmp_path: Path) -> None:
     assert clause in engines.failing(results), results.get(clause)
 
 
+@pytest.mark.long
 def test_an_engine_that_fetches_a_plugin_has_a_symptom_of_its_own(tmp_path: Path) -> None:
     """A contacted package registry is told apart from other hosts, and a contract may declare it."""
     fetching, codex = engines.install(tmp_path, "fetches-a-plugin"), load.contract("codex").at("0.169.0")

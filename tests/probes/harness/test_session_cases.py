@@ -117,6 +117,7 @@ def test_a_session_is_disturbed_on_an_engine(tmp_path: Path) -> None:
     assert not any(turn.leftovers for turn in turns.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("faults", [(), ("shares-sessions",)])
 def test_turns_run_at_the_same_time(faults: tuple[str, ...], tmp_path: Path) -> None:
     """Each of the turns beside each other asks its model before one of them ends, unless it is refused."""

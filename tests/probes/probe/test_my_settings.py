@@ -87,6 +87,7 @@ def probed(executable: Path) -> ProbeReport:
     return build(read(path))
 
 
+@pytest.mark.long
 def test_what_fails_is_tested_without_the_settings_too(home: Path, executable: Path) -> None:
     """The report names what was copied, and says of the clause that fails that it passes without it."""
     (home / "config.toml").write_text('hide_agent_reasoning = true\nmodel = "mine"\n')

@@ -64,6 +64,7 @@ def test_a_folder_that_can_not_be_made_is_the_environments_fault(tmp_path: Path)
             install(at_known_release("codex"), folder)
 
 
+@pytest.mark.long
 def test_the_executable_keeps_the_contracts_of_its_user(tmp_path: Path) -> None:
     """It needs no option in another folder; an engine that nobody simulates isn't installed."""
     own = tmp_path / "my"
@@ -101,6 +102,7 @@ def test_a_hanging_engine_ends_at_once(number: signal.Signals, exit_code: int, t
             assert engine.wait(30) == exit_code
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "engine, number, exit_code", [("claude", signal.SIGINT, 0), ("copilot", signal.SIGTERM, -signal.SIGTERM)]
 )

@@ -319,6 +319,7 @@ def test_iflow_without_an_answer_has_failed(cli_env: CliEnv) -> None:
     assert cli_env.only_record()["state"] == "failed"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gone", first_quick(["data/handles/{handle}.json", "data", "data/handles"]))
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
 def test_a_record_that_was_deleted_during_the_turn_is_told(

@@ -88,6 +88,7 @@ def test_a_process_that_can_not_be_opened_frees_its_slot(
     assert slots_are_free(server_env)
 
 
+@pytest.mark.long
 def test_final_data_that_breaks_the_validator_fails_the_run(server_env: ServerEnv) -> None:
     """A number that breaks the schema library fails the run instead of hanging it."""
     schema = {"properties": {"x": {"multipleOf": 0.5}}}

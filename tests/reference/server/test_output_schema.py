@@ -155,6 +155,7 @@ def test_a_sticky_run_in_a_check_holds_up_no_other(server_env: ServerEnv) -> Non
     assert not reopened.results.pids
 
 
+@pytest.mark.long
 def test_the_death_of_a_sticky_process_does_not_change_the_result(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +174,7 @@ def test_the_death_of_a_sticky_process_does_not_change_the_result(
     assert slots_are_free(server_env)
 
 
+@pytest.mark.long
 def test_a_sticky_run_canceled_while_its_result_is_checked_waits_for_its_process(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,7 @@ def test_turns_over_http(tmp_path: Path) -> None:
         assert served.ask("GET", path)[0] == 404
 
 
+@pytest.mark.long
 def test_sessions_have_their_turns_at_once(tmp_path: Path) -> None:
     """Both ask before one is answered, and each goes on with its own answer; both are listed as busy until then."""
     with started("opencode", tmp_path, "serve") as process:
@@ -59,6 +60,7 @@ def test_sessions_have_their_turns_at_once(tmp_path: Path) -> None:
         assert served.ask("GET", "/session/status") == (200, {})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", ["crash", "omits-end"])
 def test_a_turn_over_http_that_never_ends(fault: str, tmp_path: Path) -> None:
     """The connection closes without a response."""

@@ -38,6 +38,7 @@ def test_turns_with_headers(tmp_path: Path) -> None:
     assert (events[0], events[-1], "assistant.message" in events) == ("session.start", "session.idle", True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("port", ["none", "70000", "-1"])
 def test_an_address_that_can_not_be_used(port: str, tmp_path: Path) -> None:
     """The engine says so and exits."""

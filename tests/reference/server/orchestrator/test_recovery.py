@@ -34,6 +34,7 @@ def only(server_env: ServerEnv, state: State) -> Run:
     return run
 
 
+@pytest.mark.long
 def test_a_waiting_run_is_answered_after_a_restart(closed_server_env: ServerEnv) -> None:
     """The new server knows the question, and the reply resumes the same session."""
     server_env = closed_server_env

@@ -65,7 +65,9 @@ def test_every_value_reaches_the_process_whole(checker: SchemaChecker) -> None:
     "schema,data,limits,said",
     [
         (hostile.doubling(), {}, {"cpu_seconds": 0.1}, r"it took more than 0\.1 s of CPU time"),
-        (hostile.BACKTRACKING, hostile.BACKTRACKED, {"cpu_seconds": 0.1}, "CPU time"),
+        pytest.param(
+            hostile.BACKTRACKING, hostile.BACKTRACKED, {"cpu_seconds": 0.1}, "CPU time", marks=pytest.mark.long
+        ),
         pytest.param(
             hostile.BLOATING,
             hostile.BLOATED,

@@ -122,6 +122,7 @@ def test_where_the_system_tells_of_no_exit_it_is_looked_at(stage: Stage, monkeyp
     assert received.at - before < AT_ONCE
 
 
+@pytest.mark.long
 @one_of_them
 def test_an_oversized_line_is_dropped(stage: Stage, transport: str) -> None:
     """A line over 8 MiB is dropped, and the next line is read normally."""

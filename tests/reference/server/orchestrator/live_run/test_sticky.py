@@ -176,8 +176,8 @@ def test_a_process_that_is_lost_before_it_gets_a_reply_fails_the_turn_of_the_rep
     "do,first,later",
     [
         ("say x\nfault: dies-in-turn", "ENGINE_FAILED", "INTERACTION_PROCESS_LOST"),
-        ("fail", "ENGINE_FAILED", "ENGINE_FAILED"),
-        ("say nonsense", "ENVELOPE_INVALID", "ENVELOPE_INVALID"),
+        pytest.param("fail", "ENGINE_FAILED", "ENGINE_FAILED", marks=pytest.mark.long),
+        pytest.param("say nonsense", "ENVELOPE_INVALID", "ENVELOPE_INVALID", marks=pytest.mark.long),
     ],
 )
 def test_a_turn_that_fails_fails_the_run(server_env: ServerEnv, do: str, first: str, later: str) -> None:
