@@ -99,6 +99,7 @@ def test_what_only_another_protocol_plays_is_skipped(tmp_path: Path) -> None:
     assert (row.result, row.detail) == (ScenarioResult.SKIPPED, ONE_PROCESS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_turns_of_processes_are_judged_by_their_messages(protocol: str, tmp_path: Path) -> None:
     """What a session gets twice is no other attempt, and only one process at a time has a session."""
@@ -111,6 +112,7 @@ def test_turns_of_processes_are_judged_by_their_messages(protocol: str, tmp_path
         assert [breach.rule for breach in row.breaches] == [f"orchestrator.{rule}"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protocol, habit", [(p, h) for p in PROTOCOLS for h in HABITS if h in OF_PROCESS[p]])
 def test_several_processes_or_sessions_may_follow_or_surround_a_turn(protocol: str, habit: str, tmp_path: Path) -> None:
     """One that loads the session when the process before it has ended is right, and so is one with other sessions."""
