@@ -109,10 +109,10 @@ class _Edits:
     def _names_of_help_pages(self) -> Iterator[ContractEdit]:
         """Require no name of a help page that the newer release has not."""
         claim = self._claim("help")
-        pages = claim.data["pages"] if claim else ()
-        missing = sorted({name for page in pages for name in page["names"]} & set(self._gone()))
+        pages = claim.data.get("pages", ()) if claim else ()
+        missing = sorted({name for page in pages for name in page.get("names", ())} & set(self._gone()))
         if claim and missing:
-            left = [{**page, "names": [name for name in page["names"] if name not in missing]} for page in pages]
+            left = [page | {"names": [name for name in page.get("names", ()) if name not in missing]} for page in pages]
             evidence = [{"observed": self._off_the_page(", ".join(missing))}]
             change = {"since": self._newer, "set": {"pages": left}, "evidence": evidence}
             what = f"{', '.join(missing)}: not required on a help page from {self._newer} on: add to `changes`"
