@@ -61,6 +61,7 @@ def test_its_own_directory_does_not_matter(protocol: str, right: str, tmp_path: 
         assert [breach.rule for breach in row.breaches] == ["orchestrator.same-directory"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "protocol, mistake", [*((one, "lets-act") for one in PROTOCOLS), ("app_server", "leaves-it-to-a-file")]
 )
@@ -84,6 +85,7 @@ def test_one_that_is_wrong(protocol: str, name: str, mistake: str, tmp_path: Pat
     assert scenarios()[name].rule in {breach.rule for breach in row.breaches} | {"orchestrator.completes"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_reply_is_judged_and_a_third_turn_is_not_needed(protocol: str, tmp_path: Path) -> None:
     """All turns of a process are one call, so they are told apart by what the user says."""

@@ -81,6 +81,7 @@ def test_a_release_is_journalled_from_plan_to_verdict(folder: Path) -> None:
     assert last(events, "probe.finished")["engine_seconds"] == pytest.approx(finished["engine_seconds"], abs=0.01)
 
 
+@pytest.mark.long
 def test_the_executable_is_not_named_in_what_it_printed(folder: Path) -> None:
     """In evidence the engine's command name replaces the path of its executable."""
     page = last(probed(folder, f"codex={engines.install(folder)}"), "page")
@@ -154,6 +155,7 @@ def test_a_crash_of_ours_comes_through(folder: Path, monkeypatch: pytest.MonkeyP
         probed(folder, f"codex={engines.install(folder)}")
 
 
+@pytest.mark.long
 def test_clauses_alone_are_asked_with_what_they_need(folder: Path) -> None:
     """A selected clause runs only with its prerequisites and their cases; nothing else is reported."""
     settings = ProbeSettings("hermetic", 2, folder / "boxes", clauses=("resume.same-handle",))

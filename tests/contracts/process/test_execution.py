@@ -332,6 +332,7 @@ def test_nothing_is_kept_open(stdin: Stdin | bytes) -> None:
     assert (threading.active_count(), set(Path("/proc/self/fd").iterdir())) == before
 
 
+@pytest.mark.long
 def test_cpu_time_of_reaped_children_counts() -> None:
     """CPU time includes that of children that the process reaped."""
     assert run(unruly("burn-in-child", "reap")).cpu_seconds >= BURNT
@@ -386,6 +387,7 @@ def test_fake_process_is_stopped_through_its_tree(fp: FakeProcess, monkeypatch: 
     assert recorder.first_call.received_signals() == (signal.SIGTERM,)
 
 
+@pytest.mark.long
 def test_a_slow_reader_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow callback gets all output, even if it takes longer than the readers' time limit."""
     monkeypatch.setattr(execution, "_DRAIN_GRACE", 0.1)

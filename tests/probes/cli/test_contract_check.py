@@ -127,6 +127,7 @@ def test_a_deviation_that_a_recording_refutes_is_found(
     assert any(mistake.startswith(f"{file}:{line}:") and "hang did not occur" in mistake for mistake in wrong)
 
 
+@pytest.mark.long
 def test_a_release_that_no_range_covers_is_found(
     tmp_path: Path, recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -216,6 +217,7 @@ def test_without_recordings_a_contract_is_linted_by_itself(
     assert linted(capsys, CODEX)[:2] == (0, [])
 
 
+@pytest.mark.long
 def test_a_list_of_broken_releases_that_is_none_is_told(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An invalid `broken.yaml` is reported with the expected format; a valid one excuses its releases."""
     (recorded / "broken.yaml").write_text("- codex@0.42.0\n")

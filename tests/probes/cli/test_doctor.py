@@ -134,6 +134,7 @@ def test_a_folder_that_is_gone_is_an_error(project: Path, capsys: pytest.Capture
     assert "the working directory can't be used: No such file or directory" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_the_command_answers_without_a_home(tmp_path: Path) -> None:
     """In a process of its own, the JSON keeps its schema, and the project's program is not run."""
     assert SAFE

@@ -82,8 +82,9 @@ with subprocess.Popen([sys.executable, "-ISc", child], stdout=subprocess.PIPE, c
 """
 
 
-@pytest.mark.parametrize("command", ["install codex@0.163.0", pytest.param("list --newest", marks=pytest.mark.long)])
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("command", ["install codex@0.163.0", "list --newest"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_npm_with_all_that_it_started(tmp_path: Path, command: str, number: signal.Signals) -> None:
     """The command ends with 130, nothing of npm is left running, and nothing of the release is installed."""
     fifo, npm = tmp_path / "fifo", tmp_path / "bin/npm"

@@ -84,6 +84,7 @@ def test_sandboxes_are_kept_in_a_folder_of_their_own(tmp_path: Path, capsys: pyt
     assert "holds the files of another run" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_without_targets_only_what_is_installed_is_probed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -176,6 +176,7 @@ def test_a_flood_that_is_still_read_is_given_more_time(tmp_path: Path) -> None:
         assert (unanswered(evidence, CODEX) is None) is (times == 1)
 
 
+@pytest.mark.long
 def test_what_is_written_of_a_flood_is_noted(tmp_path: Path) -> None:
     """A reader that stops after 1.5 MB has left the rest; the amount tells, whatever the time."""
     driver = tmp_path / "driver.py"

@@ -113,6 +113,7 @@ def test_signals_pass_through(tmp_path: Path) -> None:
     assert calls(tmp_path)[0].signals == ("SIGTERM",)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     sys.platform != "linux",
     reason="elsewhere no kernel ends a child with its killed parent; docs/test-your-orchestrator.md says so",

@@ -190,6 +190,7 @@ def test_one_cause_is_one_finding(tmp_path: Path) -> None:
     assert report.verdict is Conformance.BROKEN
 
 
+@pytest.mark.long
 def test_a_conversation_that_succeeds_stops_nothing(tmp_path: Path) -> None:
     """Whatever other rule it breaks, the other scenarios say something new."""
     driver = tmp_path / "driver.py"

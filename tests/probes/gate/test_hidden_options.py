@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.probes.report import journals as j
 from turngate import Stop
 from turngate_probes.gate import hidden_options as trial
@@ -46,6 +48,7 @@ def help_page(*options: str) -> Any:
     return j.read(j._event("page", page | place | {"options": options}))
 
 
+@pytest.mark.long
 def test_only_what_the_newer_release_refuses_is_gone(tmp_path: Path, monkeypatch: Any) -> None:
     """An option that both show is not tried; after one that does not end, no other is."""
     executable = tmp_path / "codex"

@@ -218,6 +218,7 @@ def holding(parent: Path) -> tuple[subprocess.Popen[str], Path]:
     return process, Path(process.stdout.readline().strip())
 
 
+@pytest.mark.long
 def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
     """The next run removes the sandbox of a killed process, and leaves one that is in use."""
     killed, orphan = holding(tmp_path)

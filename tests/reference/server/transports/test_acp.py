@@ -75,6 +75,7 @@ def test_a_mode_without_an_option_is_confirmed_when_it_is_told(stage: Stage, eng
     assert stage.turn(received, "go on").failure is None
 
 
+@pytest.mark.long
 def test_text_after_the_response_to_a_prompt_belongs_to_its_turn(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer is whole although its last piece comes after the end of the turn, with and without an envelope."""
     monkeypatch.setattr(acp, "LATE_SECONDS", LATE_SECONDS)
