@@ -65,9 +65,9 @@ class Agent:
         self.process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, cwd=STARTED_IN, start_new_session=True)
         self.messages, self.last, self.waits, self.session = self._read(), 0, True, session
 
-    def end(self) -> None:
+    def end(self, number: int = signal.SIGKILL) -> None:
         """End the process, with all that it started."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        os.killpg(self.process.pid, number)
         self.process.wait()
 
     def send(self, method: str, params: Message) -> int:
@@ -241,7 +241,7 @@ def went_on(agents: list[Agent], talk: Talk, said: list[str]) -> tuple[Talk, str
         if MISTAKE in ("sends-twice", "resends"):
             talk.send(text)
         if MISTAKE in ("reconnects", "resends", "forgets"):
-            agents[-1].end()
+            agents[-1].end(signal.SIGTERM)
         if MISTAKE in ("reconnects", "resends", "forgets", "opens-twice"):
             agents.append(Agent("" if MISTAKE == "forgets" else agents[-1].session))
             talk = talk_with(agents[-1])
