@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.conform.likeness import ENGINES, SCENARIOS, measured, reasons, why
+from tests.conform.likeness import ENGINES, OF_TEXT, SCENARIOS, measured, reasons, why
 
 pytestmark = [pytest.mark.engines, pytest.mark.long]
-HALF_AN_HOUR = 1800
+TWO_HOURS = 7200
 
 
-@pytest.mark.timeout(HALF_AN_HOUR)
+@pytest.mark.timeout(TWO_HOURS)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_driver_meets_the_same_on_the_simulated_and_on_the_real_engine(engine: str, tmp_path: Path) -> None:
     """A difference has its reason beside it, and every reason explains one."""
-    rows = [measured(engine, scenario, tmp_path / scenario) for scenario in SCENARIOS]
+    rows = [measured(engine, scenario, tmp_path / scenario) for scenario in (*SCENARIOS, *OF_TEXT)]
     found = [(row, difference) for row in rows for difference in row.differences]
     assert [(row.scenario, difference) for row, difference in found if not why(row, difference)] == []
     certain = [one for one in reasons() if one.engine == engine and not one.by_chance]

@@ -4,7 +4,7 @@ Every call has a folder: `call.json`, written at its start; `running`, which the
 `stdin`, `heard` (the parts of standard input), `signals` and `flooded` (the sizes of a flood's parts), which grow;
 `closed`, which appears when standard input ends; `stdout`, `stderr` (its begin and its end) and `end.json`, written at
 its end. A killed call has no `end.json`. The `stdout` of a process for several turns grows, too, because clients kill
-it.
+it. Beside the calls are the `requests` to the model.
 """
 
 import fcntl
@@ -12,7 +12,7 @@ import os
 import re
 import time
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import count
 from operator import attrgetter
@@ -25,7 +25,7 @@ from turngate.decoding import decode
 from turngate_probes.conform.message_forms import MessageForms, messages, strings
 from turngate_probes.simulate.simulated_process import Kind
 
-CALLS, RUNNING = "calls", "running"
+CALLS, RUNNING, REQUESTS = "calls", "running", "requests"
 MAX_WORDS = 500
 MAX_KEPT = 64 * 2**20
 MAX_EXCERPT = 4096
@@ -86,6 +86,13 @@ class CallEnd(Struct, frozen=True):
     handle: str | None
     exit_code: int
     at: float
+
+
+class AskedModel(Struct, frozen=True):
+    """A request to the model: its name, and the texts of the user that it holds."""
+
+    model: str
+    user_texts: tuple[str, ...]
 
 
 class EngineCall(Struct, frozen=True):
@@ -221,8 +228,7 @@ class CallRecord:
 
     def worked_in(self, cwd: str) -> None:
         """Note the directory of the session in which a turn begins."""
-        with (self.folder / "directories").open("a", encoding="utf-8") as file:
-            file.write(f"{msgspec.json.encode(cwd).decode()}\n")
+        _add_line(self.folder / "directories", cwd)
 
     def flooded(self, size: int) -> None:
         """Note that a part of a flood on stderr was written."""
@@ -247,6 +253,16 @@ def calls(folder: Path) -> tuple[EngineCall, ...]:
     """Read the calls of a run, in the order of their starts, without those that were killed before they noted it."""
     folders = sorted((folder / CALLS).iterdir()) if (folder / CALLS).is_dir() else []
     return tuple(_call(item) for item in folders if (item / "call.json").exists())
+
+
+def note_request(folder: Path, model: str, user_texts: Iterable[str]) -> None:
+    """Note what a model is asked in a run."""
+    _add_line(folder / REQUESTS, AskedModel(model, tuple(user_texts)))
+
+
+def requests(folder: Path) -> tuple[AskedModel, ...]:
+    """Read what the model was asked in a run, in order."""
+    return tuple(decode(line, AskedModel) for line in _kept(folder / REQUESTS).splitlines())
 
 
 def last_noted(folder: Path) -> float | None:
@@ -278,6 +294,11 @@ def _call(folder: Path) -> EngineCall:
 
 def _kept(path: Path) -> bytes:
     return path.read_bytes() if path.exists() else b""
+
+
+def _add_line(path: Path, value: object) -> None:
+    with path.open("ab", buffering=0) as file:
+        file.write(msgspec.json.encode(value) + b"\n")
 
 
 def _write(path: Path, data: bytes) -> None:

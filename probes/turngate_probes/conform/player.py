@@ -22,7 +22,7 @@ from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract.launch import Stream
 from turngate_probes.conform import compiled, scenario_model
-from turngate_probes.conform.calls import CALLS, CallRecord, Started
+from turngate_probes.conform.calls import CALLS, CallRecord, Started, note_request
 from turngate_probes.conform.message_forms import forms
 from turngate_probes.conform.plan import BIN, HOME, ConformPlan
 from turngate_probes.conform.recorded_stdin import RecordedStdin
@@ -301,5 +301,7 @@ class _Call(SimulatedProcess):
     def _answer(self, request: ModelRequest) -> Answer:
         if not self.plan.conversations:
             return backend(os.environ, self.contract.hermetic.tool_call)(request)
+        texts = (str(message["content"]) for message in request.messages if message["role"] == "user")
+        note_request(Path(self.plan.folder), request.model, texts)
         decoy = self.contract.handle.nonexistent_id
         return scenario_model.answer(request, self.plan.conversations, self.plan.turns, self.faults, decoy)

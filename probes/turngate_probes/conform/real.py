@@ -7,12 +7,13 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from turngate import EngineContract
+from turngate_probes.conform.calls import note_request
 from turngate_probes.conform.catalogue import Scenario
 from turngate_probes.conform.plan import ConformPlan
 from turngate_probes.conform.scenario_model import LOST, final, spoken
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.simulate.faults import Faults, changed, for_turn
-from turngate_probes.stub_model import Hang, Refuse, Reply, StubRule, Text
+from turngate_probes.stub_model import Exchange, Hang, Refuse, Reply, StubRule, Text
 
 _BY_MODEL = {"turn", "backend", "hang", "says"}
 
@@ -30,9 +31,16 @@ def staged(plan: ConformPlan, contract: EngineContract, executable: Path) -> Ite
     """Yield the plan with the real CLI and its environments, while its model backend serves."""
     with sandbox(contract.hermetic, Path(plan.folder), "sandbox", keep=True) as box:
         box.backend.script(*rules(plan, contract))
+        box.backend.on_exchange(lambda request: _note(Path(plan.folder), request))
         there = box.nested("elsewhere", contract.hermetic)
         own, elsewhere = _environment(box, contract), _environment(there, contract)
         yield replace(plan, real=str(executable), real_env=own, elsewhere=elsewhere)
+
+
+def _note(folder: Path, request: Exchange) -> None:
+    """Note a turn's request to the model; what an engine asks beside it, as for a title, offers the model no tools."""
+    if request.model and request.tools and request.may_call and not request.is_for_json:
+        note_request(folder, request.model, request.user_texts)
 
 
 def _environment(box: Sandbox, contract: EngineContract) -> dict[str, str]:

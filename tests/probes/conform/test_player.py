@@ -11,7 +11,7 @@ import pytest
 from tests.longer import first_quick
 from turngate import load_contract, read_turn
 from turngate_probes.conform import executable
-from turngate_probes.conform.calls import EngineCall, calls
+from turngate_probes.conform.calls import EngineCall, calls, requests
 from turngate_probes.conform.plan import ConformPlan, Conversation
 from turngate_probes.simulate.faults import Play
 
@@ -58,6 +58,7 @@ def test_a_conversation_is_played_and_recorded(tmp_path: Path) -> None:
         ("first", None, session, True),
         ("second", session, session, True),
     ]
+    assert [one.user_texts for one in requests(tmp_path)] == [("first",), ("first", "second")]
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,14 @@ import pytest
 
 from tests.conform.orchestrators.catalogue import CORRECT
 from turngate import Stop, load_contract
+from turngate_probes.conform.calls import AskedModel, requests
 from turngate_probes.conform.catalogue import scenarios
 from turngate_probes.conform.judge import breaches
 from turngate_probes.conform.plan import ConformPlan, Conversation
 from turngate_probes.conform.real import obstacle, rules, staged
 from turngate_probes.conform.run import play
 from turngate_probes.conform.scenario_model import QUESTION
+from turngate_probes.simulate.backend import URL_VARIABLE, ModelRequest, ask
 from turngate_probes.simulate.faults import Play
 from turngate_probes.simulate.simulated_process import install
 from turngate_probes.stub_model import Text
@@ -50,6 +52,14 @@ def test_the_backend_answers_by_what_was_said(tmp_path: Path) -> None:
     assert said("second") == "ok"
 
 
+def test_what_the_model_is_asked_is_noted(tmp_path: Path) -> None:
+    """Not what an engine asks beside a turn, without tools."""
+    with staged(ConformPlan(str(tmp_path), "codex", "0.169.0", (TALK,)), CODEX, tmp_path / "codex") as complete:
+        for text, tools in (("first", ["shell"]), ("title", []), ("second", ["shell"])):
+            ask(complete.real_env[URL_VARIABLE], ModelRequest("m", [{"role": "user", "content": text}], tools))
+    assert requests(tmp_path) == (AskedModel("m", ("first",)), AskedModel("m", ("second",)))
+
+
 @pytest.mark.long
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["two-turns", "failing-backend"])
@@ -62,4 +72,7 @@ def test_a_cli_runs_in_place_of_the_simulated_engine(tmp_path: Path, name: str) 
     first, second = seen.calls
     assert first.handle is not None
     assert (second.started.resumed, first.stdin_closed, second.stdin_closed) == (first.handle, True, True)
-    assert [call.text for call in seen.calls] == list(seen.ran[0].conversation.prompts)
+    prompts = seen.ran[0].conversation.prompts
+    assert [call.text for call in seen.calls] == list(prompts)
+    if name == "two-turns":
+        assert [one.user_texts for one in requests(tmp_path / "run")] == [prompts[:1], prompts]
