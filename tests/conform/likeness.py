@@ -95,6 +95,7 @@ _ANSWERS = ("error", "result")
 _IDS = ("session_id", "sessionId", "threadId")  # of a session in a message
 _PARTS = ("params", "result")  # of a message, which may have them
 _TURNS = ("prompt", "reply", "second reply")
+_ANY = "\N{REPLACEMENT CHARACTER}"  # in place of a session id
 _PART = 3  # letters; less of a text than that may be there by chance
 _RUN = {"node": "node", "posix-shell": "sh"}
 
@@ -364,10 +365,12 @@ def _named(name: str, number: int) -> str:
 
 
 def stored_sessions(store: SessionStore, locations: Mapping[str, str | None], cwd: str) -> int:
-    """Return how many sessions are in a store."""
-    place = session_place(store, "*", locations, cwd)
+    """Return how many sessions are in a store; one may have several files."""
+    place = session_place(store, _ANY, locations, cwd)
     if store.check.kind == "glob":
-        return len(glob(place))  # noqa: PTH207 - the pattern is absolute
+        one = re.compile(re.escape(place).replace(r"\*", ".*").replace(re.escape(_ANY), "(.+)"))
+        files = glob(place.replace(_ANY, "*"))  # noqa: PTH207 - the pattern is absolute
+        return len({match[1] for file in files if (match := one.fullmatch(file))})
     if not Path(place).exists():
         return 0
     with closing(sqlite3.connect(place)) as database:

@@ -120,6 +120,16 @@ def test_stored_sessions_are_counted(tmp_path: Path) -> None:
             assert stored_sessions(contract.store, home, "/work") == number
 
 
+def test_a_session_with_two_files_is_one(tmp_path: Path) -> None:
+    """Gemini begins another file if a resume comes in another minute."""
+    contract, chats = load_contract("gemini", "0.61.0"), tmp_path / ".gemini/tmp/work/chats"
+    chats.mkdir(parents=True)
+    for name in ("08-49-4be3917a", "08-50-4be3917a", "08-50-0cbaa872"):
+        (chats / f"session-2026-11-28T{name}.jsonl").touch()
+    assert contract.store
+    assert stored_sessions(contract.store, {"HOME": str(tmp_path)}, "/work") == 2
+
+
 def test_a_wrong_driver_plays_a_scenario_about_texts_only_if_it_fails_there() -> None:
     """It handles any other text as a right one does."""
     wrong = Driver("a", (), ("codex",), ("prompt-200-kb",))
