@@ -56,8 +56,8 @@ HEAD = """# Simulated and real engines
 See here where a [simulated engine](simulated-engines.md) behaves differently from the real one, so that you know what
 your tests can't show. turngate's tests play every scenario without a fault on both, with right and wrong orchestrators.
 The scenarios {of_text}
-are about the user's text and directory alone: only the right orchestrators play them, those that keep a process, and
-the wrong ones that fail there.
+are about the user's text and directory alone: the right orchestrators play them, of those that keep a process one for
+each protocol, and the wrong ones that fail there.
 
 The tests compare how each orchestrator ended and what it printed, which requests the model got, and how many sessions
 are stored. Of a request they compare the model, if the orchestrator asked for one, and which of the user's texts are in
@@ -103,7 +103,7 @@ _RUN = {"node": "node", "posix-shell": "sh"}
 class Driver(Struct, frozen=True):
     """An orchestrator of the suite: the arguments that run it, and the engines that it drives.
 
-    fails_in: The scenarios that a wrong one fails; None: it is right.
+    fails_in: The scenarios that a wrong one fails, if those are known; None: it is right.
     """
 
     name: str
@@ -270,7 +270,7 @@ def drivers(folder: Path) -> tuple[Driver, ...]:
         for habit in habits:
             command = (sys.executable, *catalogue.of_process(protocol, habit))
             name = "-".join(filter(None, (protocol.replace("_", "-"), habit)))
-            listed.append(Driver(name, command, (catalogue.SPOKEN_BY[protocol],)))
+            listed.append(Driver(name, command, (catalogue.SPOKEN_BY[protocol],), () if habit else None))
     return tuple(listed)
 
 
