@@ -74,6 +74,8 @@ FIRST_STEPS = """turngate tests whether a new release of a coding-agent CLI brea
 turngate --help lists all commands, and turngate COMMAND --help has examples."""
 # what does the job of a name that turngate had
 REPLACED = {
+    "help": "turngate COMMAND --help",
+    "install": "turngate engines install",
     "record": "turngate contracts record",
     "reply": "turngate resume",
     "runs": "turngate handles",

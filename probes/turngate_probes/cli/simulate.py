@@ -72,4 +72,16 @@ def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, fault
     if folder is None:
         return simulated_process.simulate(contract, arguments[1:] if arguments[:1] == ("--",) else arguments, faults)
     click.echo(simulated_process.install(contract, folder.absolute(), faulty))
+    if asked.version and not _is_known(asked.engine, asked.version):
+        click.echo(f"warning: turngate knows no release {asked}; the contract says how one would behave", err=True)
     return 0
+
+
+def _is_known(engine: str, version: str) -> bool:
+    """Return whether a release was published, as far as turngate knows; true for engines without a history."""
+    from turngate import NotFoundError, history
+
+    try:
+        return bool(history.load(engine).is_release(version))
+    except NotFoundError:
+        return True

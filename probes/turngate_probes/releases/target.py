@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turngate import UsageError, engine_names
+from turngate import UsageError, engine_names, load_contract
 from turngate.contract.load import unusable
 from turngate.errors import did_you_mean
 
@@ -39,7 +39,12 @@ def parse_target(text: str) -> Target:
         )
         if target and (mine := next(Path().glob(f"*/engines/{name}.yaml"), None)):
             name, hint = "", f"to use {mine}, pass --contracts {shlex.quote(str(mine.parents[1]))}"
-        if text == "-" or text.endswith(".json"):
+        package, _, version = text.removeprefix("@").partition("@")
+        if package in (packages := _packages()):
+            name, hint = "", f"write {Target(packages[package], version or None)}"
+        elif text[:1].isdigit():
+            name, hint = "", f"a version needs its engine: write ENGINE@{text}"
+        elif text == "-" or text.endswith(".json"):
             name, hint = "", "--json takes no value; write files with --report FILE"
         elif "/" in text and "=" not in text:
             # an executable without the name of its engine
@@ -47,3 +52,13 @@ def parse_target(text: str) -> Target:
             name, hint = "", f"did you mean {near}={text}?"
         raise UsageError(f"{text!r} is not an engine", hint if name in known else did_you_mean(name, known, hint))
     return Target(target["engine"], target["version"], Path(target["path"]).expanduser() if target["path"] else None)
+
+
+def _packages() -> dict[str, str]:
+    """Return the engine of each package that a contract names; the `@` of an npm scope is left out."""
+    found = {}
+    for engine in engine_names():
+        contract = load_contract(engine)
+        published = (contract.npm, contract.published.pypi)
+        found |= {each.package.removeprefix("@"): engine for each in published if each}
+    return found

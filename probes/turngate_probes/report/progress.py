@@ -237,7 +237,8 @@ class ProgressLines:
             if (left := self._last + HEARTBEAT - self._clock()) > 0:
                 return left
             overall, running = self._progress.overall(), self._progress.running()
-            self._print([_fitted([overall, *(row.counted() for row in running)])] if overall else map(str, running))
+            rows = running or [row for row in self._progress.rows.values() if row.ended is None]
+            self._print([_fitted([overall, *(row.counted() for row in running)])] if overall else map(str, rows))
             return HEARTBEAT
 
     def _print(self, lines: Iterable[str]) -> None:

@@ -30,6 +30,16 @@ def test_arguments_are_those_of_the_engine(words: tuple[str, ...], capfd: pytest
     assert "codex" in capfd.readouterr().out
 
 
+@pytest.mark.parametrize("version, is_known", [("0.169.0", True), ("0.168.99", False), ("99.0.0", False)])
+def test_a_release_that_nobody_knows_is_simulated_with_a_warning(
+    *, version: str, is_known: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A mistyped version is noticed, although a future one can be simulated."""
+    assert cli.run(["simulate", f"codex@{version}", "--install", str(tmp_path)]) == 0
+    said = capsys.readouterr().err
+    assert ("" if is_known else f"warning: turngate knows no release codex@{version}") == said.partition(";")[0]
+
+
 def test_what_is_no_engine_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """An unknown engine is rejected with exit code 2."""
     assert cli.run(["simulate", "kodex", "--version"]) == 2

@@ -70,6 +70,22 @@ def test_an_executable_alone_is_answered_by_the_way_to_write_it(text: str, meant
     assert refused.value.hint == f"did you mean {meant}?"
 
 
+@each(
+    "text, meant",
+    [
+        ("@openai/codex@0.169.0", "codex@0.169.0"),
+        ("openai/codex", "codex"),
+        ("hermes-agent@0.19.0", "hermes@0.19.0"),
+        ("0.169.0", "ENGINE@0.169.0"),
+    ],
+)
+def test_a_package_or_a_version_is_answered_by_the_way_to_write_it(text: str, meant: str) -> None:
+    """The package of an engine gets the engine with the same version, and a version the place where it belongs."""
+    with pytest.raises(UsageError, match="is not an engine") as refused:
+        parse_target(text)
+    assert refused.value.hint.endswith(f"write {meant}")
+
+
 @pytest.mark.parametrize("text", ["-", "report.json"])
 def test_a_file_after_json_is_answered_by_the_option_for_files(text: str) -> None:
     """A path after `--json`, which takes no value, is read as a target; the error names the option for files."""

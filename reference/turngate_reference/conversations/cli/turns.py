@@ -10,7 +10,7 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from turngate import Ended, Mode, RefusedError, Stop, Trust
+from turngate import Ended, Mode, RefusedError, Stop, Trust, load_contract
 from turngate.cli import given_as
 from turngate.files import contract_files
 from turngate.process.sessions import adopting_orphans
@@ -155,6 +155,8 @@ def start(options: StartOptions) -> int:
 
     turngate start codex -- "-v or -q?" -- --add-dir docs
     """
+    if not options.words:
+        load_contract(options.engine)  # a prompt without an engine looks like an engine without a prompt
     text, args = _prompt_and_options(options.words, options.from_file)
     limit = options.session_timeout_sec
     asked = StartRequest(options.engine, text, Mode(options.mode), options.model, options.cwd, args, limit)
@@ -170,6 +172,10 @@ def _prompt_and_options(words: tuple[str, ...], from_file: str | None) -> tuple[
     if not words:
         raise click.UsageError("the prompt is missing: give it as an argument or with --prompt-file")
     prompt, *rest = words
+    if rest and rest[0].startswith("-") and rest[0] != "--":
+        raise click.UsageError(
+            f"{rest[0]!r} comes after the prompt: put OPTIONS of turngate before it, and ENGINE_ARGS after --"
+        )
     if rest and rest[0] != "--":
         raise click.UsageError(
             "the prompt must be one argument: quote it, and put OPTIONS before it and ENGINE_ARGS after --"

@@ -175,7 +175,8 @@ def test_engine_options_may_follow_a_prompt_that_looks_like_one(cli_env: CliEnv)
         (("codex",), "the prompt is missing"),
         (("--mode", "auto", "codex", "hi"), "ENGINE must come first"),
         (("codex", "two", "words"), "the prompt must be one argument: quote it"),
-        (("codex", "hi", "--model", "m"), "put OPTIONS before it and ENGINE_ARGS after --"),
+        (("hello",), "no contract for engine 'hello'"),
+        (("codex", "hi", "--model", "m"), "'--model' comes after the prompt: put OPTIONS of turngate before it"),
     ],
 )
 def test_a_command_line_that_is_not_understood_is_refused(cli_env: CliEnv, words: tuple[str, ...], said: str) -> None:
