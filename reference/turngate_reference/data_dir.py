@@ -195,7 +195,8 @@ def locked(path: Path, handle: str, *, also: Path | None = None, server: Running
             file = holding.enter_context(files.locked(path, wait=False, private=True))
             os.truncate(file, 0)
         except BlockingIOError:
-            raise MachineError(f"{handle} is in use by {_holder(path)}", "wait until it ends") from None
+            hint = "use that server, stop it, or choose another --data-dir" if also else "wait until it ends"
+            raise MachineError(f"{handle} is in use by {_holder(path)}", hint) from None
         except OSError as error:
             raise MachineError(f"{path} can't be locked: {error.strerror}", "use a local --data-dir") from error
         holder = {"pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}

@@ -30,8 +30,9 @@ def test_a_server_whose_queue_nobody_works_on_is_not_ready(
 def test_a_data_directory_has_one_server(closed_server_env: ServerEnv) -> None:
     """A second server is rejected until the first has closed."""
     first = Server(closed_server_env.settings)
-    with pytest.raises(MachineError, match=f"in use by process {os.getpid()}"):
+    with pytest.raises(MachineError, match=f"in use by process {os.getpid()}") as refused:
         Server(closed_server_env.settings)
+    assert refused.value.hint == "use that server, stop it, or choose another --data-dir"
     first.close()
     Server(closed_server_env.settings).close()
 
