@@ -56,7 +56,7 @@ def parse_target(text: str) -> Target:
 
 def _packages() -> dict[str, str]:
     """Return the engine of each package that a contract names; the `@` of an npm scope is left out."""
-    found = {}
+    found: dict[str, str] = {}
     for engine in engine_names():
         contract = load_contract(engine)
         published = (contract.npm, contract.published.pypi)
