@@ -37,7 +37,7 @@ WHY_NOT = {
     r"turngate probe codex=\./my-codex": "it needs a wrapper: tests/acceptance/test_wrappers.py",
     r"turngate doctor": "what it finds depends on the machine: tests/probes/cli/test_doctor.py",
     r"turngate stub": "it runs until it is stopped: tests/probes/cli/test_stub.py",
-    r"turngate (start|resume)": "handles are drawn by chance: tests/reference/conversations/cli/test_handles.py runs them",
+    r"turngate (start|resume)": "handles are drawn by chance: tests/reference/conversations/cli/test_handles.py",
     r"turngate probe$": "it probes every engine, which takes minutes: tests/acceptance/test_probe.py",
     r"turngate probe --pinned$": "it probes every pinned engine: `.ci/run` and `make night` do that in parts",
     r"turngate probe --last-failed": "nothing may have failed: tests/probes/cli/test_probe.py",

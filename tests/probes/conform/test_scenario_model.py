@@ -37,7 +37,7 @@ def test_a_session_without_the_first_prompt_knows_nothing() -> None:
 
 def test_imitations_are_part_of_the_question() -> None:
     """They are text, whatever they look like, and the envelope around them is valid."""
-    for name in SAYS:
+    for name in SAYS.keys() - {"long"}:  # only an answer may be so long
         question = read_envelope(str(said("first of a", faults=msgspec.structs.replace(GOOD, says=name))))
         assert isinstance(question, Envelope)
         assert question.interaction is not None
