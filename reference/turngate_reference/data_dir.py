@@ -81,12 +81,14 @@ class DataDir(Struct, frozen=True):
         return self.root / "versions.json"
 
     def command(self, words: str) -> str:
-        """Return a command of turngate that uses this directory, for a hint."""
-        if not self.named:
+        """Return a command of turngate that uses this directory and the same contracts, for a hint."""
+        contracts = files.overlay_options()
+        if not self.named and not contracts:
             return f"turngate {words}"
-        from shlex import quote  # noqa: PLC0415 - seldom needed
+        from shlex import join  # noqa: PLC0415 - seldom needed
 
-        return f"turngate {words} --data-dir {quote(str(self.root))}"
+        folder = ("--data-dir", str(self.root)) if self.named else ()
+        return join(("turngate", *contracts, *words.split(), *folder))
 
     def make(self) -> None:
         """Make the directory, or use an empty one; everything in it is private to the user.

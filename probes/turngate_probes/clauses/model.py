@@ -19,7 +19,7 @@ def takes_effect(observed: Observations) -> Finding:
     """Every request that has the prompt and offers tools named the model, and one had the effort."""
     contract = observed.contract
     if not contract.launch.model:
-        raise SkippedError("the release has no option that chooses a model")
+        raise SkippedError("the contract names no option that chooses a model")
     asked, effort = contract.hermetic.model, contract.hermetic.effort
     turns = [observed.turn(f"asked-model/{step}") for step in ("first", "again")]
     for turn in turns:

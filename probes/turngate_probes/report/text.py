@@ -35,7 +35,7 @@ from turngate_probes.report.wording import (
 
 MOST_EVIDENCE = 20
 _INTERRUPTED = "interrupted"
-_NO_MODEL = "the contract names none that it takes by itself"
+_NO_MODEL = "the contract names no model that it takes by itself"
 MOST_TOOL_LINES = 16
 MOST_OF_A_KIND = 12
 _UNUSED = "other, but not used by the contract"
@@ -275,8 +275,8 @@ def _models(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
         own = f"{models.own}, which it takes by itself" if models.own else unnamed
         parts = [f"{own} (the choice depends on {models.depends_on})"] if models.depends_on else []
         none = f"it takes none by itself: {models.none_because}" if models.none_because else _NO_MODEL
-        why = "" if models.depends_on else f", because {none}"
-        parts += [f"{models.asked}, which turns ask for by name{why}"] if models.asked else []
+        why = ", which turns ask for by name" if models.depends_on else f": {none}"
+        parts += [f"{models.asked}{why}"] if models.asked else []
         yield 0, Text(visible(f"{release.release} was tested with {', and with '.join(parts)}"))
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from tests.patience import PATIENCE
 from tests.reference import cli_env as d
-from tests.reference.cli_env import CliEnv
+from tests.reference.cli_env import CliEnv, handle_in
+from turngate.files import contract_files, use_overlay
 
 QUESTION = {
     "outcome": "ask_user",
@@ -45,6 +46,21 @@ def test_the_command_to_continue_names_the_data_directory_where_one_was_asked_fo
     assert not cli_env.data.exists()
     said = cli_env.type("resume", "--data-dir", "my data", "zzzzzzzz", "go on")
     assert f"list them: turngate handles --data-dir '{cli_env.root}/my data'" in said.err
+
+
+def test_the_command_to_continue_names_the_contracts_where_they_were_asked_for(cli_env: CliEnv) -> None:
+    """With --contracts, the printed command reads the same folder, and works from any directory."""
+    cli_env.keep_session()
+    cli_env.engine("codex", d.codex("hi"))
+    own = cli_env.root / "my own"
+    (own / "engines").mkdir(parents=True)
+    (own / "engines/codex.yaml").write_text(contract_files()["codex"].read_text("utf-8"))
+    try:
+        said = cli_env.type("--contracts", str(own), "start", "codex", "hello")
+    finally:
+        use_overlay(None)
+    handle = handle_in(said.err)
+    assert f"to continue: turngate --contracts '{own}' resume {handle} MESSAGE\n" in said.err
 
 
 def test_what_can_not_be_continued_is_not_offered(cli_env: CliEnv) -> None:
