@@ -11,6 +11,7 @@ from tests.acceptance.command import Command
 from turngate import cli, engine_names, history
 from turngate.contract.load import first_error
 from turngate.contract.verdict import Verdict
+from turngate.files import contract_files, use_overlay
 from turngate_probes.cli.doctor import doctor
 
 ROOT = Path(__file__).parents[3]
@@ -78,6 +79,19 @@ def test_an_unknown_release_says_how_to_test_it(project: Path) -> None:
     assert "  test it: turngate probe codex@0.9999.0\n" in ended.output
     assert ended.output.endswith("exit code 2: no verdict on codex@0.9999.0\n")
     assert ended.return_value == 2
+
+
+def test_the_command_that_tests_names_the_contracts_where_they_were_asked_for(project: Path) -> None:
+    """A contract of the user's own is in no other command."""
+    (project / "my own/engines").mkdir(parents=True)
+    (project / "my own/engines/codex.yaml").write_text(contract_files()["codex"].read_text("utf-8"))
+    pin(project, "0.9999.0")
+    use_overlay(project / "my own")
+    try:
+        said = run().output
+    finally:
+        use_overlay(None)
+    assert f"turngate --contracts '{project}/my own' probe codex@0.9999.0\n" in said
 
 
 def test_a_release_that_could_not_be_tested_is_to_be_tried(project: Path) -> None:
