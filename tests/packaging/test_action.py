@@ -162,4 +162,6 @@ def test_the_hook_lints_contracts(capsys: pytest.CaptureFixture[str]) -> None:
     program, *words = shlex.split(hook["entry"])
     assert (program, hook["language"]) == ("turngate", "python")
     assert run([*words, *map(str, files)]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(files)
+    *said, after = capsys.readouterr().out.splitlines()
+    assert len(said) == len(files)
+    assert after.startswith("next: turngate probe ")
