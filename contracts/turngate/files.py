@@ -223,6 +223,13 @@ def overlay_options() -> tuple[str, ...]:
     return ("--contracts", str(folder)) if (folder := overlay()) else ()
 
 
+def command(*words: str) -> str:
+    """Return a command of turngate with the same contracts, for a hint: a user can paste it."""
+    from shlex import join  # noqa: PLC0415 - only hints need it
+
+    return join(("turngate", *overlay_options(), *words))
+
+
 @cache
 def contract_files() -> dict[str, Path]:
     """Return the contract files of all engines that can be used."""

@@ -7,7 +7,6 @@ their PATH, and what the shim of a version manager would run is read from the fi
 """
 
 import os
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
@@ -33,7 +32,7 @@ from turngate.contract.cached import cached_contract
 from turngate.contract.clauses import NEWEST_SET, Result
 from turngate.contract.engine_contract import Deviation
 from turngate.contract.verdict import Verdict
-from turngate.files import overlay_options
+from turngate.files import command
 from turngate.history import History, KnownRelease
 from turngate.process.copied_values import copied_values
 from turngate.process.executable import is_simulated, on_path, printed, version_in
@@ -417,11 +416,10 @@ def _release(
 
 def _command(contract: EngineContract, version: str | None, found: Sequence[FoundAt]) -> str | None:
     """Return the command that tests a release: what is on PATH, else what a registry has."""
-    probe = shlex.join(("turngate", *overlay_options(), "probe", contract.engine))
     if any(place.kind == "path" for place in found):
-        return probe
+        return command("probe", contract.engine)
     published = contract.published.npm or contract.published.pypi
-    return f"{probe}@{version}" if published else None
+    return command("probe", f"{contract.engine}@{version}") if published else None
 
 
 def _actions(engine: str, version: str, known: KnownRelease | None) -> tuple[RequiredAction, ...]:

@@ -82,13 +82,8 @@ class DataDir(Struct, frozen=True):
 
     def command(self, words: str) -> str:
         """Return a command of turngate that uses this directory and the same contracts, for a hint."""
-        contracts = files.overlay_options()
-        if not self.named and not contracts:
-            return f"turngate {words}"
-        from shlex import join  # noqa: PLC0415 - seldom needed
-
         folder = ("--data-dir", str(self.root)) if self.named else ()
-        return join(("turngate", *contracts, *words.split(), *folder))
+        return files.command(*words.split(), *folder)
 
     def make(self) -> None:
         """Make the directory, or use an empty one; everything in it is private to the user.

@@ -29,29 +29,30 @@ class Target(Struct, frozen=True):
 
 def parse_target(text: str) -> Target:
     """Read a target; UsageError describes valid targets. ContractError: the engine's contract is left out."""
-    target, known = _TARGET.fullmatch(text), engine_names()
+    target = _TARGET.fullmatch(text)
     if target and (error := unusable(target["engine"])):
         raise error
-    if not target or target["engine"] not in known:
-        name, hint = (
-            re.split("[@=]", text)[0],
-            f"write ENGINE, ENGINE@VERSION or ENGINE=PATH; engines: {', '.join(known)}, and yours with --contracts DIR",
-        )
-        if target and (mine := next(Path().glob(f"*/engines/{name}.yaml"), None)):
-            name, hint = "", f"to use {mine}, pass --contracts {shlex.quote(str(mine.parents[1]))}"
-        package, _, version = text.removeprefix("@").partition("@")
-        if package in (packages := _packages()):
-            name, hint = "", f"write {Target(packages[package], version or None)}"
-        elif text[:1].isdigit():
-            name, hint = "", f"a version needs its engine: write ENGINE@{text}"
-        elif text == "-" or text.endswith(".json"):
-            name, hint = "", "--json takes no value; write files with --report FILE"
-        elif "/" in text and "=" not in text:
-            # an executable without the name of its engine
-            near = next((each for each in known if each in Path(text).name), "ENGINE")
-            name, hint = "", f"did you mean {near}={text}?"
-        raise UsageError(f"{text!r} is not an engine", hint if name in known else did_you_mean(name, known, hint))
+    if not target or target["engine"] not in engine_names():
+        raise UsageError(f"{text!r} is not an engine", _meant(text))
     return Target(target["engine"], target["version"], Path(target["path"]).expanduser() if target["path"] else None)
+
+
+def _meant(text: str) -> str:
+    """Return what to write instead of what is no target."""
+    name, known = re.split("[@=]", text)[0], engine_names()
+    package, _, version = text.removeprefix("@").partition("@")
+    if engine := _packages().get(package):
+        return f"write {Target(engine, version or None)}"
+    if text[:1].isdigit():
+        return f"a version needs its engine: write ENGINE@{text}"
+    if text == "-" or text.endswith(".json"):
+        return "--json takes no value; write files with --report FILE"
+    if "/" in text and "=" not in text:  # an executable without the name of its engine
+        return f"did you mean {next((each for each in known if each in Path(text).name), 'ENGINE')}={text}?"
+    if _TARGET.fullmatch(text) and (mine := next(Path().glob(f"*/engines/{name}.yaml"), None)):
+        return f"to use {mine}, pass --contracts {shlex.quote(str(mine.parents[1]))}"
+    forms = f"write ENGINE, ENGINE@VERSION or ENGINE=PATH; engines: {', '.join(known)}, and yours with --contracts DIR"
+    return forms if name in known else did_you_mean(name, known, forms)
 
 
 def _packages() -> dict[str, str]:

@@ -309,9 +309,9 @@ def _lines(event: Event, *, begins: bool) -> list[str]:
 def live(console: Console, interrupt: Interrupt, clock: Clock = time.monotonic) -> Iterator[Listener]:
     """Show the progress of a probe while the block runs, and yield the listener for the journal.
 
-    The table on a terminal disappears when the block ends; lines stay, and a thread prints the progress if nothing
-    else happens for long. If a line can't be printed, the probe is
-    interrupted, and the OSError is raised when the block ends. `clock` never goes back.
+    The table on a terminal disappears when the block ends; lines stay, and a thread prints the progress if nothing else
+    happens for long. If a line can't be printed, the probe is interrupted, and the OSError is raised when the block
+    ends. `clock` never goes back.
     """
     if not console.is_terminal or console.is_dumb_terminal:
         lines, failed, ended = ProgressLines(console, clock), list[OSError](), threading.Event()
