@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turngate import EngineContract
 from turngate.decoding import decode
@@ -19,6 +20,18 @@ Form: TypeAlias = Mapping[str, Any]
 _BREAK = re.compile(rb"Content-Length: \d+\r?\n\r?\n|\r?\n")
 _SLOT = re.compile(r"\\\{(\w+)\\\}")
 _ID: Form = {"id": "{id}"}
+
+
+class Slots(Struct, frozen=True):
+    """What a message has in place of the slots of a form; None: the form has no such slot."""
+
+    handle: str | None = None
+    text: str | None = None
+    id: object = None
+
+    def is_in(self, other: "Slots") -> bool:
+        """Whether each of them is the same in another message."""
+        return self.handle in (None, other.handle) and self.text in (None, other.text) and self.id in (None, other.id)
 
 
 class MessageForms(Struct, frozen=True):
@@ -77,19 +90,19 @@ def _flat(template: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, An
             yield f"{path}{key}", "{text}" if isinstance(value, list) else value
 
 
-def read(form: Form, message: Message) -> dict[str, Any] | None:
+def read(form: Form, message: Message) -> Slots | None:
     """Return what a message has in place of the slots of a form; None if it has another form."""
-    found: dict[str, Any] = {}
+    found = Slots()
     for path, wanted in form.items():
         value = value_at(message, path)
         if wanted == "{text}":
-            found["text"] = "\n".join(strings(value))
+            found = replace(found, text="\n".join(strings(value)))
         elif wanted == "{id}" and value is not None:
-            found["id"] = value
+            found = replace(found, id=value)
         elif isinstance(wanted, str) and isinstance(value, str):
             if (match := re.fullmatch(_SLOT.sub(r"(?P<\1>[^/ ]+)", re.escape(wanted)), value)) is None:
                 return None
-            found |= match.groupdict()
+            found = replace(found, handle=match.groupdict().get("handle", found.handle))
         elif value != wanted:
             return None
     return found

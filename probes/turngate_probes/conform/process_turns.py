@@ -2,17 +2,24 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from turngate.turn.records import value_at
 from turngate_probes.conform.calls import CallEnd, EngineCall
-from turngate_probes.conform.message_forms import Form, Message, messages, read, strings
+from turngate_probes.conform.message_forms import Form, Message, Slots, messages, read, strings
 
-Prompt = dict[str, Any]  # what stands in the slots of its form, and the place of its message
 _GIVES_UP = re.compile(r"(?i)cancel|interrupt|abort")
 _KIND = ("method", "type", "request")
+
+
+class Prompt(Struct, frozen=True):
+    """What starts a turn: the place of its message among those sent, its session, and what stands in its slots."""
+
+    place: int
+    handle: str
+    slots: Slots
 
 
 def turns_of(call: EngineCall) -> Iterator[EngineCall]:
@@ -27,26 +34,27 @@ def turns_of(call: EngineCall) -> Iterator[EngineCall]:
         return
     travelled = list(messages(call.stdin))
     sent, printed = [message for _, message in travelled], [message for _, message in messages(call.stdout)]
-    told = [found["handle"] for message in printed if forms.told and (found := read(forms.told, message))]
-    own = next(iter(told), started.resumed or started.chosen or f"process {call.number}")
+    told = (read(forms.told, message) for message in printed if forms.told)
+    named = (slots.handle for slots in told if slots and slots.handle)
+    own = next(named, started.resumed or started.chosen or f"process {call.number}")
     forked = dict(_forks(sent, printed))
     prompts = list[Prompt]()
     for place, message in enumerate(sent):
-        found = next(filter(None, (read(form, message) for form in forms.prompts)), {})
-        if found:
-            prompts.append({"place": place, "id": message.get("id"), "handle": own, **found})
+        if slots := next(filter(None, (read(form, message) for form in forms.prompts)), None):
+            handle = slots.handle or own
+            prompts.append(Prompt(place, handle, replace(slots, handle=handle, id=message.get("id"))))
     for number, prompt in enumerate(prompts):
-        at, handle = call.when(travelled[prompt["place"]][0]), prompt["handle"]
-        later = next((other["place"] for other in prompts[number + 1 :] if other["handle"] == handle), None)
+        at, handle = call.when(travelled[prompt.place][0]), prompt.handle
+        later = next((other.place for other in prompts[number + 1 :] if other.handle == handle), None)
         succeeded = (
             _has_ended(forms.ended, printed, prompt, prompts[:number]) if forms.ended else later is not None
-        ) and not any(map(_gives_up, sent[prompt["place"] : later]))
+        ) and not any(map(_gives_up, sent[prompt.place : later]))
         yield replace(
             call,
             started=replace(
                 started,
                 at=at,
-                prompt=prompt["text"],
+                prompt=prompt.slots.text,
                 resumed=started.resumed or forked.get(handle),
                 newest_session="" if number else started.newest_session,
             ),
@@ -66,11 +74,12 @@ def _forks(sent: Sequence[Message], printed: Sequence[Message]) -> Iterator[tupl
 
 def _has_ended(form: Form, printed: Sequence[Message], prompt: Prompt, earlier: Sequence[Prompt]) -> bool:
     """Whether a prompt was not refused, and its turn's end was printed; turns end in the order of their prompts."""
-    if prompt["id"] is not None and any(one.get("id") == prompt["id"] and "error" in one for one in printed):
+    asked = prompt.slots.id
+    if asked is not None and any(one.get("id") == asked and "error" in one for one in printed):
         return False
     ends = (read(form, message) for message in printed)
-    own = [found for found in ends if found is not None and found.items() <= prompt.items()]
-    return len(own) > sum(all(found.items() <= other.items() for found in own) for other in earlier)
+    own = [slots for slots in ends if slots and slots.is_in(prompt.slots)]
+    return len(own) > sum(all(slots.is_in(other.slots) for slots in own) for other in earlier)
 
 
 def _gives_up(message: Message) -> bool:

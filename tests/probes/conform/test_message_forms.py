@@ -6,7 +6,7 @@ import pytest
 
 from tests.tables import each
 from turngate import load_contract
-from turngate_probes.conform.message_forms import forms, messages, read, strings
+from turngate_probes.conform.message_forms import Slots, forms, messages, read, strings
 from turngate_probes.releases.pins import pinned_version
 
 TEXT = [{"type": "text", "text": "one"}, {"type": "image"}, {"type": "text", "text": "two"}]
@@ -38,7 +38,7 @@ def test_a_prompt_is_found_in_every_protocol(
     """With its session, if it names one; a title, or a request about the session, is none."""
     prompts = forms(load_contract(engine, pinned_version(engine)), transport).prompts
     slots = next(filter(None, (read(form, message) for form in prompts)), None)
-    assert (slots and (slots.get("handle"), "one" in slots["text"] and "two" in slots["text"])) == found
+    assert (slots and (slots.handle, "one" in str(slots.text) and "two" in str(slots.text))) == found
 
 
 @each(
@@ -55,8 +55,8 @@ def test_a_process_of_one_session_tells_its_id(
     known = forms(load_contract(engine, pinned_version(engine)), transport)
     assert known.told
     assert known.ended
-    assert read(known.told, session) == {"handle": "s"}
-    assert read(known.ended, ended | {"is_error": False}) == {}
+    assert read(known.told, session) == Slots(handle="s")
+    assert read(known.ended, ended | {"is_error": False}) == Slots()
     assert read(known.ended, {"type": "x"}) is None
 
 
@@ -67,10 +67,10 @@ def test_only_a_turn_that_succeeded_has_ended() -> None:
     )
     assert acp
     assert server
-    assert read(acp, {"id": 3, "result": {"stopReason": "end_turn"}}) == {"id": 3}
+    assert read(acp, {"id": 3, "result": {"stopReason": "end_turn"}}) == Slots(id=3)
     assert read(acp, {"id": 3, "result": {"stopReason": "cancelled"}}) is None
     ended = {"method": "turn/completed", "params": {"threadId": "s", "turn": {"status": "completed"}}}
-    assert read(server, ended) == {"handle": "s"}
+    assert read(server, ended) == Slots(handle="s")
     assert read(server, ended | {"params": {"threadId": "s", "turn": {"status": "interrupted"}}}) is None
 
 
