@@ -8,6 +8,7 @@ from turngate.contract.cached import cached_contract
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import Verdict
 from turngate.errors import ContractError
+from turngate.files import command
 from turngate.history import FROM_LIST, FROM_TYPES, HIDDEN, HIDDEN_COMMAND, SEARCHED, Change, Kind
 
 # what an exit code is called of a turn that had to be stopped
@@ -47,7 +48,7 @@ def only_guarded(releases: Iterable[tuple[str, str | None, Verdict | None]]) -> 
     more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
     who, asked = f"{', '.join(names[:_MOST])}{more}", names[0] if len(names) == 1 else "ENGINE@VERSION"
     are = "is" if len(names) == 1 else "are"
-    return f"{who} {are} compatible only with turngate's guards, which `turngate explain {asked}` prints."
+    return f"{who} {are} compatible only with turngate's guards, which `{command('explain', asked)}` prints."
 
 
 def sentences(changes: Iterable[Change]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from turngate.files import command
 from turngate.sanitize import bounded, visible
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _about(release: "FoundRelease") -> Iterator[str]:
         yield f"  newest safe release: {release.newer_safe} ({by})"
     if release.settings:
         yield from _wrapped(f"you have settings that may change this: {'; '.join(release.settings)}")
-        yield f"  test it with them: turngate probe {release.engine} --my-settings"
+        yield f"  test it with them: {command('probe', release.engine, '--my-settings')}"
     if release.command:
         yield f"  {_invitation(release)}: {release.command}"
 
