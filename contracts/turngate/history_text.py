@@ -1,6 +1,6 @@
 """What a release changed, and for whom its verdict holds, in plain words."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -45,10 +45,17 @@ def only_guarded(releases: Iterable[tuple[str, str | None, Verdict | None]]) -> 
                 names.append(f"{engine}@{version}" if version else engine)
     if not names:
         return ""
-    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
-    who, asked = f"{', '.join(names[:_MOST])}{more}", names[0] if len(names) == 1 else "ENGINE@VERSION"
-    are = "is" if len(names) == 1 else "are"
-    return f"{who} {are} compatible only with turngate's guards, which `{command('explain', asked)}` prints."
+    are, asked = ("is", names[0]) if len(names) == 1 else ("are", "ENGINE@VERSION")
+    prints = f"which `{command('explain', asked)}` prints"
+    return f"{named(names)} {are} compatible only with turngate's guards, {prints}."
+
+
+def named(releases: Sequence[str]) -> str:
+    """Return the names of releases, shortened to a few if there are many."""
+    # a single one that is left out would be named in as many words
+    shown = releases if len(releases) <= _MOST + 1 else releases[:_MOST]
+    more = len(releases) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 def sentences(changes: Iterable[Change]) -> tuple[str, ...]:

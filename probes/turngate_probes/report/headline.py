@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import FailOn, Verdict
+from turngate.history_text import named
 from turngate.sanitize import visible
 from turngate_probes.report.reports import GateOutcome, GateReport, ProbeReport, ReleaseReport
 from turngate_probes.report.view import JudgedCase
-from turngate_probes.report.wording import clause_set_of, counted, name_of, named, verdict_of
+from turngate_probes.report.wording import clause_set_of, counted, name_of, verdict_of
 
 PAIR = 2
 CHANGES_REQUIRED = "green, changes required"

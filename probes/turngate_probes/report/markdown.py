@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
 from turngate.contract.verdict import ClauseResult
+from turngate.history_text import named
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.evidence import evidence_text
 from turngate_probes.report.release_view import ReleaseView
 from turngate_probes.report.reports import Difference, GateReport, Impact, ReleaseReport
 from turngate_probes.report.view import ACTIONS, EDITS, JudgedCase, Suite, View
-from turngate_probes.report.wording import advice, counted, duration, known, named, profile_of, verdict_of
+from turngate_probes.report.wording import advice, counted, duration, known, profile_of, verdict_of
 
 MOST_BYTES = 1024 * 1024  # GitHub doesn't show a longer summary at all
 SPARE = 4096

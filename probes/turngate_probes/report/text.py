@@ -12,7 +12,7 @@ from rich.text import Text
 
 from turngate.contract.clauses import Reason, Result
 from turngate.contract.verdict import ClauseResult, Verdict
-from turngate.history_text import only_guarded
+from turngate.history_text import named, only_guarded
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.evidence import evidence_lines
 from turngate_probes.report.lines import INDENT, Detail, Line, labelled, style_of
@@ -28,7 +28,6 @@ from turngate_probes.report.wording import (
     duration,
     from_where,
     known,
-    named,
     settings_lines,
     version_of,
 )

@@ -1,7 +1,6 @@
 """The words for a release, its verdict, its clauses and their results, for many releases, and for a duration."""
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Final
 
 from msgspec import UnsetType
@@ -14,7 +13,6 @@ from turngate_probes.journal.events import Origin
 from turngate_probes.report.reports import GatedRelease, ReleaseReport
 
 MINUTE, TEN = 60, 10
-MOST_NAMED = 4
 EXPLAIN: Final = "turngate explain"
 NOT_KNOWN: Final = "not known"
 LABELS: Final[dict[str, str]] = {Result.DEVIATES: "known caveat"}
@@ -107,14 +105,6 @@ def settings_lines(release: ReleaseReport) -> tuple[str, ...]:
     told = f"clauses that they change: {', '.join(changed) or 'none'}"
     open_ = f"; not known, since it was not tested without them: {', '.join(unknown)}" if unknown else ""
     return "; ".join(release.settings.copied), told + open_
-
-
-def named(releases: Sequence[str]) -> str:
-    """Return the names of releases, shortened to a few if there are many."""
-    # a single one that is left out would be named in as many words
-    shown = releases if len(releases) <= MOST_NAMED + 1 else releases[:MOST_NAMED]
-    more = len(releases) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 def duration(seconds: float) -> str:

@@ -10,13 +10,14 @@ from tests.probes.report import journals as j
 from tests.probes.report import samples
 from tests.probes.report.samples import EVERY
 from turngate.contract.load import catalogue
+from turngate.history_text import named
 from turngate_probes.journal.events import Event
 from turngate_probes.report import FORMATS
 from turngate_probes.report.github import annotations
 from turngate_probes.report.publish import renderer
 from turngate_probes.report.release_view import view
 from turngate_probes.report.text import report_lines
-from turngate_probes.report.wording import counted, duration, known, named, profile_of, verdict_of, version_of
+from turngate_probes.report.wording import counted, duration, known, profile_of, verdict_of, version_of
 
 
 def test_the_number_of_caveats_stands_with_the_verdict() -> None:

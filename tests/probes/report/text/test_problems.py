@@ -2,11 +2,11 @@
 
 from tests.probes.report import journals as j
 from tests.probes.report import samples
+from turngate.history_text import named
 from turngate_probes.journal.events import Event
 from turngate_probes.report.lines import Detail, Line
 from turngate_probes.report.release_view import view
 from turngate_probes.report.text import MOST_EVIDENCE, failure_evidence, problem_lines
-from turngate_probes.report.wording import named
 
 
 def plain(lines: list[Line]) -> list[str]:
