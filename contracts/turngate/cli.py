@@ -223,7 +223,7 @@ def _no_contracts(folder: Path) -> click.BadParameter:
     callback=use_contracts,
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Contracts and pins in DIR override the bundled ones. `contracts new` makes DIR, no other command does.",
+    help="Contracts and pins in DIR override the bundled ones. Only `contracts new` creates DIR.",
 )
 @click.pass_context
 def turngate(ctx: click.Context) -> int:

@@ -85,7 +85,7 @@ class Ending(Struct, frozen=True):
 class QueryAnswer(Ending, frozen=True):
     """What a command that runs no turn prints.
 
-    since: The first release of which that is known. Absent: every one.
+    since: The first release that is known to print it. Absent: every release does.
     sessions: Printed instead if there are sessions of the working directory: {count}.
     session: Printed then for each of them, the oldest first: {number}, {handle}, and {title}, its first prompt.
     """
@@ -98,7 +98,7 @@ class QueryAnswer(Ending, frozen=True):
 class RequiredOption(Struct, frozen=True):
     """An option without which an engine runs no turn.
 
-    beside: It is only required with these options, and then also of a process for several turns.
+    beside: The options with which it is required, also in a process for several turns. Absent: it always is.
     unless_inside: It isn't required if the working directory, or one above it, has a file or folder of this name.
     unless_env: It isn't required if these variables are set so.
     """
@@ -146,7 +146,7 @@ class ArgumentSyntax(Struct, frozen=True):
         working directory, resume the newest session, choose the id of a new one, set `key=value`, name a file with the
         prompt or for the answer, and name a file that must exist.
     unkept: The option with which a session is not saved.
-    no_settings: The option with which no setting of the user lets the engine act.
+    no_settings: The option that makes the engine ignore the settings of the user.
     forgotten: Options that hold only for the turn that names them -> the setting that says the same, or nothing.
     fork: The option with which a resumed turn goes on in a new session, which begins with what the resumed one holds.
     harmless: Options that change neither sessions nor approval nor the form of the output. One of `options` that is
@@ -154,7 +154,7 @@ class ArgumentSyntax(Struct, frozen=True):
     unplayed: Options of the release that are not simulated, besides those. These and the following also come from the
         help pages in the engine's history.
     lacking: Command, empty for none -> options that the release lacks there.
-    untested: Options and commands of which nobody knows whether the release has them.
+    untested: Options and commands that the release may have: nobody has tried.
     as_list: The options with which the output is a list of all records of an output mode.
     required: Options without which no turn runs.
     usage: Command -> how help pages describe its arguments: {usage}.

@@ -44,7 +44,7 @@ def init(names: tuple[str, ...], *, yes: bool) -> int:
     for file in files:
         click.echo(f"{file.path}:\n" + "".join(f"  {visible(line)}\n" for line in file.text.splitlines()))
     if not has_known_ci(folder):
-        click.echo("no folder .github and no file .gitlab-ci.yml is here; in another CI, run: turngate gate")
+        click.echo("there is no folder .github and no file .gitlab-ci.yml here; in another CI, run: turngate gate")
     if not files:
         click.echo("nothing to write: the settings, and the jobs of the CI that is here, exist")
     elif not yes:

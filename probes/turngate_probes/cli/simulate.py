@@ -73,7 +73,10 @@ def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, fault
         return simulated_process.simulate(contract, arguments[1:] if arguments[:1] == ("--",) else arguments, faults)
     click.echo(simulated_process.install(contract, folder.absolute(), faulty))
     if asked.version and not _is_known(asked.engine, asked.version):
-        click.echo(f"warning: turngate knows no release {asked}; the contract says how one would behave", err=True)
+        click.echo(
+            f"warning: turngate doesn't know {asked}; it is simulated as the contract describes such a release",
+            err=True,
+        )
     return 0
 
 

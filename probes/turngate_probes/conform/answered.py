@@ -15,7 +15,7 @@ from turngate_probes.simulate.sticky.process_start import read as read_start
 
 NO_CALL = "COMMAND never started the engine's executable; if your SDK brings its own, point it to ${variable}"
 NO_TURN = "COMMAND only asked the engine about itself, and started no turn"
-ONE_PROCESS = "COMMAND started one process for several turns; the engine plays this in other processes only"
+ONE_PROCESS = "COMMAND started a process for several turns, in which the engine can't play this scenario"
 NO_THIRD_TURN = "COMMAND did not send TURNGATE_REPLY_2"
 NO_CANCEL = "COMMAND did not cancel the turn after TURNGATE_CANCEL_AFTER_SEC"
 OTHER_OUTPUT = "COMMAND asks for an output that the contract of the engine doesn't describe"

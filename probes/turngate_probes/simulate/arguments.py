@@ -378,7 +378,7 @@ def unplayed(contract: EngineContract, argv: Sequence[str]) -> str:
         return ""
     passed = [name for name, _ in line.options]
     if untested := next((name for name in passed if name in syntax.untested), ""):
-        return f"nobody knows whether {contract.engine} {contract.version} has {untested}"
+        return f"turngate doesn't know whether {contract.engine} {contract.version} has {untested}"
     played = _played(contract, syntax)
     other = next((name for name in passed if line.accepted[name].name not in played), "")
     return f"`{contract.executable} {other}` is not simulated" if other else ""
@@ -465,7 +465,7 @@ def query(contract: EngineContract, argv: Sequence[str]) -> QueryCommand | None:
         if (name := " ".join(words[:end])) in known:
             answer, why = syntax.queries.get(name), f"`{contract.executable} {name}` is not simulated"
             if name in syntax.untested:
-                why = f"nobody knows whether {contract.engine} {contract.version} has `{name}`"
+                why = f"turngate doesn't know whether {contract.engine} {contract.version} has `{name}`"
             return QueryCommand(name, answer, "" if answer else why)
     return None
 

@@ -18,7 +18,12 @@ SINCE = [
 ]
 # not played: why
 NOT_PLAYED = [
-    ("codex", "0.44.0", (*CODEX, "--output-schema", "x", "hello"), "nobody knows whether codex 0.44.0 has --output-"),
+    (
+        "codex",
+        "0.44.0",
+        (*CODEX, "--output-schema", "x", "hello"),
+        "turngate doesn't know whether codex 0.44.0 has --output-",
+    ),
     ("gemini", "0.21.3", ("--experimental-acp",), "`gemini --experimental-acp` is not simulated"),
     ("codex", "0.169.0", (*CODEX, "--worktree", "hello"), "`codex --worktree` is not simulated"),
     ("claude", "2.1.330", ("-p", "--ide", "hello"), "`claude --ide` is not simulated"),
@@ -94,21 +99,21 @@ def test_the_commands_of_a_release_are_not_simulated(
 @each(
     "engine, release, argv, answer",
     [
-        ("codex", "0.42.0", ("features", "list"), "nobody knows whether codex 0.42.0 has `features list`"),
+        ("codex", "0.42.0", ("features", "list"), "turngate doesn't know whether codex 0.42.0 has `features list`"),
         ("codex", "0.116.0", ("features", "list"), ""),  # it was tried
         ("codex", "0.130.0", ("features", "list"), ""),  # between a release on which it was tried and one that lists it
         ("codex", "0.42.0", ("help",), ""),  # no list has it
-        ("codex", "0.155.0", ("agents",), "nobody knows whether codex 0.155.0 has `agents`"),
+        ("codex", "0.155.0", ("agents",), "turngate doesn't know whether codex 0.155.0 has `agents`"),
         ("codex", "0.169.0", ("agents",), "`codex agents` is not simulated"),
         ("codex", "0.147.0", ("agents",), None),
         ("codex", "0.155.0", ("git-credential",), None),  # both releases around it lack it
-        ("claude", "2.0.45", ("auth", "status"), "nobody knows whether claude 2.0.45 has `auth status`"),
+        ("claude", "2.0.45", ("auth", "status"), "turngate doesn't know whether claude 2.0.45 has `auth status`"),
         ("claude", "2.1.201", ("auth", "status"), ""),
         ("claude", "2.1.330", ("project", "purge"), None),
         ("gemini", "0.21.3", ("--list-sessions",), ""),
-        ("gemini", "0.10.0", ("--list-sessions",), "nobody knows whether gemini 0.10.0 has `--list-sessions`"),
+        ("gemini", "0.10.0", ("--list-sessions",), "turngate doesn't know whether gemini 0.10.0 has `--list-sessions`"),
         ("gemini", "0.1.5", ("--list-sessions",), None),
-        ("gemini", "0.21.3", ("mcp", "list"), "nobody knows whether gemini 0.21.3 has `mcp list`"),
+        ("gemini", "0.21.3", ("mcp", "list"), "turngate doesn't know whether gemini 0.21.3 has `mcp list`"),
         ("gemini", "0.53.0", ("mcp", "list"), ""),
     ],
 )
