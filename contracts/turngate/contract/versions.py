@@ -35,7 +35,8 @@ class Basis(Struct, frozen=True):
     """The releases for which a claim holds, from `since` up to but not including `until`, and its evidence.
 
     evidence: What proves the claim.
-    unverified: The claim has not been confirmed yet. A claim without evidence counts as unconfirmed, too. Reports say so.
+    unverified: The claim has not been confirmed yet. A claim without evidence counts as unconfirmed, too. Reports say
+        so.
     note: Background for readers.
     """
 
