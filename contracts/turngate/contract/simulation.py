@@ -287,6 +287,7 @@ class Simulation(Struct, frozen=True):
     asks_only_with: Where the engine acts without asking by itself: the settings that make it ask.
     hangs: Backend failures (such as 429) after which it never exits, in addition to those that a deviation declares.
     signals: Signal -> exit code, or null where the signal is ignored. Absent: the signal kills.
+    sticky_signals: The same for a sticky process. Absent: as for a turn.
     stopping: Signal -> printed before the signal ends a turn.
     outputs: Output mode of the contract -> what differs there.
     """
@@ -311,6 +312,7 @@ class Simulation(Struct, frozen=True):
     asks_only_with: tuple[ApprovalFile, ...] = ()
     hangs: Texts = ()
     signals: Annotated[Mapping[str, ExitCode | None], keys(*SIGNALS)] = field(default_factory=dict)
+    sticky_signals: Annotated[Mapping[str, ExitCode | None], keys(*SIGNALS)] | None = None
     stopping: Annotated[Mapping[str, tuple[Line, ...]], keys(*SIGNALS)] = field(default_factory=dict)
     sticky: StickySimulation = StickySimulation()
     outputs: Mapping[Name, SimulatedOutput] = field(default_factory=dict)

@@ -232,7 +232,7 @@ class _Call(SimulatedProcess):
             return code
         if self.received and self.kind == "turn":
             self.received.over.wait(STDIN_GRACE)
-        self.record.end(self._printed_handle(), code, bytes(self.printed["stdout"]), bytes(self.printed["stderr"]))
+        self._note_end(code)
         if self.faults.release == "after":
             _upgrade(self.plan)
         if self.faults.release == "gone":
@@ -272,6 +272,11 @@ class _Call(SimulatedProcess):
         """Record a signal."""
         self.record.signalled(name)
 
+    def exits(self, code: int) -> None:
+        """Record the end of a process for several turns; of a turn that was ended, nobody reads the code."""
+        if self.kind == "process":
+            self._note_end(code)
+
     def perform(self, handle: str | None) -> None:
         """Record the session, wait for other conversations, and print what was collected."""
         if handle:
@@ -279,6 +284,9 @@ class _Call(SimulatedProcess):
         if self.faults.together:
             self._await_others()
         super().perform(handle)
+
+    def _note_end(self, code: int) -> None:
+        self.record.end(self._printed_handle(), code, bytes(self.printed["stdout"]), bytes(self.printed["stderr"]))
 
     def _await_others(self) -> None:
         """Wait until every conversation of the scenario has come to this turn; a process may have several."""

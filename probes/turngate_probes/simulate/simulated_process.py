@@ -203,6 +203,9 @@ class SimulatedProcess:
     def signalled(self, name: str) -> None:
         """Handle that a signal arrived, before it has its effect."""
 
+    def exits(self, code: int) -> None:
+        """Handle that a signal is about to end the process with this code."""
+
     def perform(self, handle: str | None) -> None:
         """Print what was collected as the faults want it."""
         if not self.collects:
@@ -267,7 +270,8 @@ class SimulatedProcess:
         One that is printed about raises Stopped; any other kills.
         """
         described = simulation(self.contract)
-        codes = described.signals
+        kept = described.sticky_signals if self.kind == "process" else None
+        codes = described.signals if kept is None else kept
         reported = described.stopping if self.kind != "process" and not self.collects else {}
 
         def heed(number: int, _frame: object) -> None:
@@ -278,6 +282,7 @@ class SimulatedProcess:
             if name in reported:
                 raise Stopped(name)
             if (code := codes.get(name)) is not None:
+                self.exits(code)
                 os._exit(code)
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)

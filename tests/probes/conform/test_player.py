@@ -17,15 +17,16 @@ from turngate_probes.simulate.faults import Play
 
 CODEX = load_contract("codex", "0.169.0")
 TALK = Conversation("a", ("first", "second"), "amber")
+SIGTERM_CODE = 143  # of Claude Code
 OPTIONS = ("exec", "--json", "--skip-git-repo-check")
 
 
 class Engine:
     """An installed engine, and its calls."""
 
-    def __init__(self, root: Path, *plays: Play) -> None:
+    def __init__(self, root: Path, *plays: Play, engine: tuple[str, str] = ("codex", "0.169.0")) -> None:
         self.root = root
-        self.path = executable.install(ConformPlan(str(root), "codex", "0.169.0", (TALK,), plays))
+        self.path = executable.install(ConformPlan(str(root), *engine, (TALK,), plays))
         self.env = {"HOME": str(root), "PATH": os.defpath}
 
     def start(self, *argv: str) -> "subprocess.Popen[bytes]":
@@ -119,6 +120,24 @@ def test_a_hanging_engine_records_signals(tmp_path: Path) -> None:
         process.kill()
     (call,) = engine.calls()
     assert (call.signals, call.ended, call.stdin_closed, bool(call.handle)) == (("SIGTERM",), None, False, True)
+
+
+def test_a_kept_process_records_the_exit_code_after_a_signal(tmp_path: Path) -> None:
+    """As the real engine, which handles SIGTERM, does."""
+    engine = Engine(tmp_path, engine=("claude", "2.1.330"))
+    options = ("-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
+    with engine.start(*options) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b'{"type": "user", "message": {"role": "user", "content": "first"}}\n')
+        process.stdin.flush()
+        while b'"result"' not in process.stdout.readline():
+            pass
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == SIGTERM_CODE
+    (call,) = engine.calls()
+    assert call.ended is not None
+    assert (call.signals, call.ended.exit_code) == (("SIGTERM",), SIGTERM_CODE)
 
 
 def test_it_waits_for_the_end_of_stdin(tmp_path: Path) -> None:
