@@ -225,9 +225,12 @@ def overlay_options() -> tuple[str, ...]:
 
 def command(*words: str) -> str:
     """Return a command of turngate with the same contracts, for a hint: a user can paste it."""
-    from shlex import join  # noqa: PLC0415 - only hints need it
+    tokens = ("turngate", *overlay_options(), *words)
+    if all(map(str.isalnum, tokens)):
+        return " ".join(tokens)
+    from shlex import join  # noqa: PLC0415 - slow, and each start of a turn makes a plain hint
 
-    return join(("turngate", *overlay_options(), *words))
+    return join(tokens)
 
 
 @cache

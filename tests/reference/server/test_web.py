@@ -59,12 +59,12 @@ class Fuzzed:
         assert operation
         ids: list[str | None] = [self.ended, *(() if operation_id == "streamEvents" else self.runs)]
         places = [None, *({"run_id": run_id} for run_id in ids)] if "{run_id}" in operation.path else [None]
-        strategies = [operation.as_strategy(mode, path_parameters=place) for mode in GenerationMode for place in places]
+        # with the token from the start: a request that is wrong since it lacks one would be sent with it, and succeed
+        given = [{"path_parameters": place, "headers": dict(AUTHORIZED)} for place in places]
+        strategies = [operation.as_strategy(mode, **values) for mode in GenerationMode for values in given]
         known = KNOWN.get(operation_id)
         if known:
-            strategies += [
-                operation.as_strategy(path_parameters=place).map(lambda case: _with(case, known)) for place in places
-            ]
+            strategies += [operation.as_strategy(**values).map(lambda case: _with(case, known)) for values in given]
         return st.one_of(strategies)
 
 
