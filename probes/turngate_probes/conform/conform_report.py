@@ -1,17 +1,21 @@
 """The report of `turngate conform`: each scenario with each engine, the verdict, and the breaches of a baseline."""
 
 from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
 from enum import StrEnum
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from turngate.contract.clauses import Severity
 from turngate.contract.verdict import Count, Seconds, Text
 from turngate.contract.versions import Range
 from turngate_probes.conform.calls import EngineCall
 from turngate_probes.conform.catalogue import rules, scenarios
+from turngate_probes.conform.judge import Breach
 from turngate_probes.report.baseline import ExpectedBreach, read
 
 Mode: TypeAlias = Literal["simulated", "real", "observed"]
@@ -133,6 +137,14 @@ def call_row(call: EngineCall) -> CallRow:
     )
 
 
+def judged(row: ScenarioRow, breaches: Iterable[Breach], expected: Sequence[ExpectedBreach] = ()) -> ScenarioRow:
+    """Return a row with its breaches, those excused that a baseline expects, and with the result that follows."""
+    listed = tuple(_breach_row(row, breach, expected) for breach in breaches)
+    reasons = [breach.excused for breach in listed]
+    bad = ScenarioResult.FAIL if None in reasons else ScenarioResult.EXCUSED
+    return replace(row, result=bad if listed else ScenarioResult.PASS, breaches=listed)
+
+
 def verdict(rows: Iterable[ScenarioRow]) -> Conformance:
     """Return the worst verdict that the results allow."""
     listed = list(rows)
@@ -168,7 +180,40 @@ def excuses(entry: ExpectedBreach, engine: str, version: str, scenario: str, rul
     return here and Range(entry.since, entry.until).covers(version)
 
 
-def stale(entries: Sequence[ExpectedBreach], used: Iterable[ExpectedBreach]) -> tuple[str, ...]:
-    """Return the names of the entries that excused nothing."""
-    needed = set(used)
-    return tuple(entry.name for entry in entries if entry not in needed)
+def stale(entries: Sequence[ExpectedBreach], rows: Iterable[ScenarioRow]) -> tuple[str, ...]:
+    """Return the names of the entries that excuse nothing in these results."""
+    broken = [(row.engine, row.version, row.scenario, breach.rule) for row in rows for breach in row.breaches]
+    return tuple(entry.name for entry in entries if not any(excuses(entry, *one) for one in broken))
+
+
+def report(
+    command: tuple[str, ...],
+    mode: Mode,
+    rows: Sequence[ScenarioRow],
+    started: datetime,
+    seconds: float,
+    unused: tuple[str, ...] = (),
+    *,
+    strict: bool,
+    interrupted: bool,
+) -> ConformReport:
+    """Return the report on these results, whose runs `started` then and took so many seconds."""
+    found = verdict(rows)
+    return ConformReport(
+        turngate=metadata.version("turngate"),
+        mode=mode,
+        command=command,
+        started_at=started.isoformat(timespec="seconds"),
+        seconds=seconds,
+        interrupted=interrupted,
+        verdict=found,
+        exit_code=exit_code(found, strict=strict, stale=unused, interrupted=interrupted),
+        stale=unused,
+        results=tuple(rows),
+    )
+
+
+def _breach_row(row: ScenarioRow, breach: Breach, expected: Sequence[ExpectedBreach]) -> BreachRow:
+    fitting = (entry for entry in expected if excuses(entry, row.engine, row.version, row.scenario, breach.rule))
+    reason = next((entry.reason for entry in fitting), None)
+    return BreachRow(breach.rule, rules()[breach.rule].severity, breach.detail, breach.call, reason)

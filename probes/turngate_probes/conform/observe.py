@@ -15,18 +15,18 @@ from turngate.sanitize import bounded
 from turngate_probes.conform import executable
 from turngate_probes.conform.answered import NO_CALL, unread
 from turngate_probes.conform.calls import EngineCall, calls
-from turngate_probes.conform.catalogue import Scenario, rules
+from turngate_probes.conform.catalogue import Scenario
 from turngate_probes.conform.conform_report import (
-    BreachRow,
     ConformReport,
     ScenarioResult,
     ScenarioRow,
     call_row,
+    judged,
+    report,
 )
 from turngate_probes.conform.judge import Breach, Evidence, in_calls
 from turngate_probes.conform.plan import ConformPlan
 from turngate_probes.conform.run import LONGEST, variable_of
-from turngate_probes.conform.session import report
 from turngate_probes.harness.interrupt import Interrupt
 
 SIGNALLED = 128  # plus the number of the signal, as a shell reports it
@@ -66,28 +66,22 @@ def observed(
                 detail = f"still running: {shlex.join((contract.executable, *call.started.argv))}"
                 broken.append(Breach("orchestrator.leaves-nothing-running", bounded(detail, LONGEST), call.number))
         rows.append(_row(contract, evidence.calls, broken, outcome.exit_code, time.monotonic() - began))
-    judged = report(command, "observed", rows, started, began, (), interrupt, strict=strict)
+    found = report(
+        command, "observed", rows, started, time.monotonic() - began, strict=strict, interrupted=interrupt.is_set()
+    )
     if exit_code and not interrupt.is_set():
-        return replace(judged, exit_code=exit_code if exit_code > 0 else SIGNALLED - exit_code)
-    return judged
+        return replace(found, exit_code=exit_code if exit_code > 0 else SIGNALLED - exit_code)
+    return found
 
 
 def _row(
     contract: EngineContract, made: tuple[EngineCall, ...], broken: list[Breach], code: int | None, seconds: float
 ) -> ScenarioRow:
     missing = unread(made) if made else NO_CALL.format(variable=variable_of(contract.engine))
-    result = ScenarioResult.UNANSWERED if missing else ScenarioResult.FAIL if broken else ScenarioResult.PASS
-    return ScenarioRow(
-        contract.engine,
-        contract.version or "",
-        _ANY.id,
-        result,
-        missing,
-        seconds,
-        (code,),
-        tuple(BreachRow(row.rule, rules()[row.rule].severity, row.detail, row.call, None) for row in broken),
-        tuple(map(call_row, made)),
-    )
+    calls_made, version = tuple(map(call_row, made)), contract.version or ""
+    row = ScenarioRow(contract.engine, version, _ANY.id, ScenarioResult.PASS, missing, seconds, (code,), (), calls_made)
+    found = judged(row, broken)
+    return replace(found, result=ScenarioResult.UNANSWERED) if missing else found
 
 
 def _passed_on(stream: str, chunk: bytes) -> None:

@@ -13,9 +13,11 @@ from turngate_probes.conform.conform_report import (
     excuses,
     exit_code,
     expected_breaches,
+    judged,
     stale,
     verdict,
 )
+from turngate_probes.conform.judge import Breach
 from turngate_probes.report.publish import checked
 
 PASS, SKIP = ROWS[0], ROWS[4]
@@ -85,4 +87,6 @@ def test_entries_of_a_baseline_excuse_breaches(tmp_path: Path) -> None:
     assert not excuses(hangs, "gemini", "0.1.0", "anything", "orchestrator.ends-hangs")
     assert not excuses(stdin, "codex", "0.1.0", "two-turns", "orchestrator.stdin")
     assert excuses(stdin, "codex", "0.1.0", "reads-stdin-first", "orchestrator.stdin")
-    assert stale((hangs, stdin), [hangs]) == ("orchestrator.stdin reads-stdin-first",)
+    broken = judged(PASS, [Breach("orchestrator.ends-hangs", "it hung", 1)], (hangs, stdin))
+    assert (broken.result, broken.breaches[0].excused) == (ScenarioResult.EXCUSED, "its SDK has no deadline")
+    assert stale((hangs, stdin), [broken]) == ("orchestrator.stdin reads-stdin-first",)

@@ -1,0 +1,63 @@
+"""One scenario with one engine: why it can't be played, and what its runs show.
+
+On a slow machine, a deadline may pass before the engine has misbehaved, or COMMAND may be ended in the middle of its
+work. Then the scenario runs once more, with more time. If a long prompt starts no engine, a short one shows whether its
+length is the reason.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turngate import EngineContract
+from turngate_probes.conform.answered import (
+    came_too_soon,
+    ended_early,
+    has_not_read,
+    is_long,
+    may_have_canceled,
+    still_read,
+    too_long,
+    turns_of,
+    unanswered,
+)
+from turngate_probes.conform.catalogue import PROMPT, Scenario, in_process, obstacle
+from turngate_probes.conform.conform_report import ScenarioResult
+from turngate_probes.conform.judge import Breach, Evidence, breaches
+from turngate_probes.conform.real import obstacle as real_obstacle
+
+PATIENCE = 5  # times the deadline or the grace, where the machine was too slow for it
+
+
+class Outcome(Struct, frozen=True):
+    """What the last run shows: the rules that it breaks, or why it says nothing about its scenario."""
+
+    evidence: Evidence
+    breaches: tuple[Breach, ...] = ()
+    missing: tuple[ScenarioResult, str] | None = None
+
+
+def not_played(scenario: Scenario, contract: EngineContract, *, real: bool) -> str:
+    """Return why an engine can't play a scenario; empty: it can."""
+    # the output that COMMAND asks for, and whether it starts a process for several turns, is known when it has run
+    modes = (contract, *(contract.in_output(mode.name) for mode in contract.outputs))
+    obstacles = [obstacle(scenario, mode) for mode in modes]
+    free = contract.sticky.transport != "none" and in_process(scenario, contract.sticky.transport)
+    why = obstacles[0] if all(obstacles) and not free else None
+    return why or (real_obstacle(scenario) if real else None) or ""
+
+
+def outcome(scenario: Scenario, contract: EngineContract, attempt: Callable[[Scenario, str], Evidence]) -> Outcome:
+    """Run a scenario, again if necessary; `attempt` gets it with its times and prompt, and the name of the run."""
+    evidence = attempt(scenario, "1")
+    too_soon = came_too_soon(evidence) or may_have_canceled(evidence) or still_read(evidence)
+    if too_soon or ended_early(evidence):
+        deadline = scenario.deadline * (PATIENCE if too_soon else 1)
+        evidence = attempt(replace(scenario, deadline=deadline, grace=scenario.grace * PATIENCE), "2")
+    not_started = is_long(evidence) and not turns_of(evidence) and not has_not_read(evidence)
+    if not_started and turns_of(attempt(replace(scenario, prompt=PROMPT), "short")):
+        return Outcome(evidence, (Breach("orchestrator.text-whole", too_long(evidence)),))
+    if missing := unanswered(evidence, contract):
+        return Outcome(evidence, missing=missing)
+    return Outcome(evidence, tuple(breaches(evidence)))
