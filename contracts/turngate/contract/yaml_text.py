@@ -15,6 +15,37 @@ from turngate.errors import ContractError
 Places = dict[Path_, tuple[int, int]]
 MOST_VALUES = 50_000
 _MOST_TEXT = 4 * 2**20  # characters
+# how a message of PyYAML begins, what it means, and what to do
+_MISTAKES = (
+    (
+        "mapping values are not allowed here",
+        "a value with a colon and a space, or a line that is indented too far",
+        "put the value in quotes, or indent the line like the keys beside it",
+    ),
+    ("found character '\\t'", "a tab, with which YAML can't be indented", "use spaces"),
+    ("found unexpected end of stream", "the file ends inside quotes", "close the quotes that begin in {where}"),
+    (
+        "expected ',' or",
+        "a bracket is not closed, or a comma is missing",
+        "close the bracket that begins in {where}, or separate its items with commas",
+    ),
+    (
+        "expected <block end>",
+        "this does not fit the list or mapping that begins in {where}",
+        "indent the line like the others, or put the value in double quotes",
+    ),
+    (
+        "could not find expected ':'",
+        "a line that is no `key: value`",
+        "add the colon and the value, or put a text of several lines in quotes",
+    ),
+    ("found character", "a value can't begin with this character", "put the value in quotes"),
+    (
+        "found unknown escape character",
+        "an escape that double quotes don't have",
+        "use single quotes, in which a backslash stands for itself",
+    ),
+)
 
 
 class Node(Struct, frozen=True):
@@ -61,9 +92,7 @@ def read_yaml(text: str, file: str, *, ours: bool) -> tuple[Any, Places, Places]
     try:
         node = yaml.compose(text, _QuickLoader if ours else _CoreLoader)
     except yaml.MarkedYAMLError as broken:
-        mark = broken.problem_mark
-        place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-        raise ContractError(broken.problem or "not YAML", file, *place, hint="fix the YAML syntax") from broken
+        raise _in_plain_words(broken, file) from broken
     except yaml.YAMLError as broken:
         raise ContractError(str(broken), file, hint="the file must be YAML in UTF-8") from broken
     except (UnicodeEncodeError, RecursionError) as broken:
@@ -75,6 +104,17 @@ def read_yaml(text: str, file: str, *, ours: bool) -> tuple[Any, Places, Places]
     except RecursionError as broken:
         raise ContractError("an alias refers to its own anchor", file, hint="write the value out") from broken
     return data, construction.marks, construction.keys
+
+
+def _in_plain_words(broken: yaml.MarkedYAMLError, file: str) -> ContractError:
+    """Return what to do about a syntax error, by what the parser says of it."""
+    said, mark, began = broken.problem or "not YAML", broken.problem_mark, broken.context_mark
+    place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+    where = f"line {began.line + 1}" if began else "an earlier line"
+    words = (row for start, *row in _MISTAKES if said.startswith(start))
+    known = ((message.format(where=where), hint.format(where=where)) for message, hint in words)
+    message, hint = next(known, (said, "fix the YAML syntax"))
+    return ContractError(message, file, *place, hint=hint)
 
 
 class _Construction:

@@ -135,6 +135,34 @@ def test_broken_yaml_is_reported_with_its_place(text: str, place: str, message: 
     assert_refused(text, place, message)
 
 
+@each(
+    "text, told",
+    [
+        (
+            "a: b: c",
+            "f:1:5: a value with a colon and a space, or a line that is indented too far (put the value in quotes,",
+        ),
+        ("a: 1\n b: 2", "f:2:3: a value with a colon and a space, or a line that is indented too far"),
+        ("a:\tb", "f:1:3: a tab, with which YAML can't be indented (use spaces)"),
+        ('a: "b\nc: 1', "f:2:5: the file ends inside quotes (close the quotes that begin in line 1)"),
+        (
+            "a:\n  b: [1\n  c: 2",
+            "f:3:4: a bracket is not closed, or a comma is missing (close the bracket that begins in line 2",
+        ),
+        ("a:\n  - 1\n  b: 2", "f:3:3: this does not fit the list or mapping that begins in line 2 (indent the line"),
+        ("a: 1\nb\nc: 2", "f:3:1: a line that is no `key: value` (add the colon and the value"),
+        ('a: "\\d"', "f:1:6: an escape that double quotes don't have (use single quotes"),
+        ("a: @b", "f:1:4: a value can't begin with this character (put the value in quotes)"),
+        ("a: |{b}", "f:1:5: expected chomping or indentation indicators, but found '{' (fix the YAML syntax)"),
+    ],
+)
+def test_a_mistake_in_yaml_is_told_in_plain_words(text: str, told: str) -> None:
+    """What is wrong where, and what to do; what only the parser knows has its words."""
+    with pytest.raises(ContractError) as raised:
+        parse(text, "f")
+    assert str(raised.value).startswith(told)
+
+
 @pytest.mark.long
 @each(
     "text, place, message",
