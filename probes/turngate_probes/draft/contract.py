@@ -223,12 +223,16 @@ class _Draft(Struct, frozen=True):
         prompt = [{"via": c.via, "tokens": list(c.tokens)} for c in dict.fromkeys(t.channel for t in dashed or arrived)]
         return {
             "start": _general(trial.start)[0] if worked else GAP,
-            "resume": _general(trial.resume)[0] if trial.session else GAP,
+            "resume": _general(self._resume())[0] or GAP,
             "prompt": prompt or GAP,
             "auto": GAP,
             "model": GAP,
             "unverified": True,
         }
+
+    def _resume(self) -> tuple[str, ...]:
+        """Return the arguments of a resume that were given, unless each value that may be an id failed with them."""
+        return self.trial.resume if self.trial.session or not self.trial.resumes else ()
 
     def _outputs(self) -> list[OutputReading]:
         """Return the output of each good turn, where the arguments are known that print it."""
@@ -329,7 +333,7 @@ class _Draft(Struct, frozen=True):
         tools = dict.fromkeys(tool for turn in trial.turns for request in turn.requests for tool in request.tools)
         offered = ["It offers the model these tools:", *_quoted(tools)] if tools else ["It offers the model no tool."]
         self.notes["hermetic.tool_call"] = offered if reached else []
-        options = dict.fromkeys(_general(trial.start)[1] + (_general(trial.resume)[1] if trial.session else []))
+        options = dict.fromkeys(_general(trial.start)[1] + _general(self._resume())[1])
         more = {"options": [word for option in options for word in option]} if options else {}
         yield "hermetic", {"env": env, "files": files, "model": hermetic.model, **more, "tool_call": GAP, **observed}
         yield "sticky", {"transport": "none", "unverified": True}

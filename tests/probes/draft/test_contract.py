@@ -225,6 +225,13 @@ def test_variables_of_which_nobody_knows_that_they_are_needed_are_a_gap() -> Non
     assert data(replace(guess, is_guess=False))["hermetic"]["env"] == {"ACME_KEY": "x"}
 
 
+def test_a_resume_that_could_not_be_tried_is_kept() -> None:
+    """An engine that prints plain text names no session, so the arguments that the user gave stand as they are."""
+    drafted = data(replace(TRIAL, turns=(turn(f"{REPLY}\n"),), resumes=(), session=None))
+    assert drafted["launch"]["resume"] == list(TRIAL.resume)
+    assert drafted["handle"]["field"] == GAP
+
+
 def test_the_keys_of_a_document_are_no_kinds() -> None:
     """Records without a kind leave a gap; the comment shows their keys, which one turn can't show completely."""
     whole = turn(f'{{"session": "{UUID}", "answer": "{REPLY}"}}')
