@@ -19,11 +19,11 @@ _MOST_TEXT = 4 * 2**20  # characters
 _MISTAKES = (
     (
         "mapping values are not allowed here",
-        "a value with a colon and a space, or a line that is indented too far",
+        "a value contains a colon and a space, or this line is indented too far",
         "put the value in quotes, or indent the line like the keys beside it",
     ),
-    ("found character '\\t'", "a tab, with which YAML can't be indented", "use spaces"),
-    ("found unexpected end of stream", "the file ends inside quotes", "close the quotes that begin in {where}"),
+    ("found character '\\t'", "YAML doesn't allow a tab here", "use spaces"),
+    ("found unexpected end of stream", "a quotation mark is missing", "close the quotes that begin in {where}"),
     (
         "expected ',' or",
         "a bracket is not closed, or a comma is missing",
@@ -31,19 +31,19 @@ _MISTAKES = (
     ),
     (
         "expected <block end>",
-        "this does not fit the list or mapping that begins in {where}",
+        "this doesn't fit the list or mapping that begins in {where}",
         "indent the line like the others, or put the value in double quotes",
     ),
     (
         "could not find expected ':'",
-        "a line that is no `key: value`",
-        "add the colon and the value, or put a text of several lines in quotes",
+        "this line has no `key: value`",
+        "add the colon and the value, or put text that spans several lines in quotes",
     ),
     ("found character", "a value can't begin with this character", "put the value in quotes"),
     (
         "found unknown escape character",
-        "an escape that double quotes don't have",
-        "use single quotes, in which a backslash stands for itself",
+        "this is no escape sequence in double quotes",
+        "use single quotes, which keep a backslash as it is",
     ),
 )
 
@@ -107,13 +107,12 @@ def read_yaml(text: str, file: str, *, ours: bool) -> tuple[Any, Places, Places]
 
 
 def _in_plain_words(broken: yaml.MarkedYAMLError, file: str) -> ContractError:
-    """Return what to do about a syntax error, by what the parser says of it."""
+    """Return the error for a mistake in the syntax, in plain words if the parser's message is a known one."""
     said, mark, began = broken.problem or "not YAML", broken.problem_mark, broken.context_mark
     place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
     where = f"line {began.line + 1}" if began else "an earlier line"
-    words = (row for start, *row in _MISTAKES if said.startswith(start))
-    known = ((message.format(where=where), hint.format(where=where)) for message, hint in words)
-    message, hint = next(known, (said, "fix the YAML syntax"))
+    known = ((message, hint) for start, message, hint in _MISTAKES if said.startswith(start))
+    message, hint = (words.replace("{where}", where) for words in next(known, (said, "fix the YAML syntax")))
     return ContractError(message, file, *place, hint=hint)
 
 
