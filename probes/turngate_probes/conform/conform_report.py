@@ -176,14 +176,18 @@ def expected_breaches(path: Path) -> tuple[ExpectedBreach, ...]:
 
 def excuses(entry: ExpectedBreach, engine: str, version: str, scenario: str, rule: str) -> bool:
     """Return whether an entry of a baseline excuses a breach."""
-    here = entry.engine in (None, engine) and entry.scenario in (None, scenario) and entry.rule == rule
-    return here and Range(entry.since, entry.until).covers(version)
+    here = entry.scenario in (None, scenario) and entry.rule == rule
+    return here and _names(entry, engine, version)
 
 
-def stale(entries: Sequence[ExpectedBreach], rows: Iterable[ScenarioRow]) -> tuple[str, ...]:
-    """Return the names of the entries that excuse nothing in these results."""
+def stale(entries: Sequence[ExpectedBreach], rows: Sequence[ScenarioRow]) -> tuple[str, ...]:
+    """Return the names of the entries that excuse nothing, although what they name was played.
+
+    An entry without a scenario is about every scenario, so it is stale only if each of them has a result.
+    """
     broken = [(row.engine, row.version, row.scenario, breach.rule) for row in rows for breach in row.breaches]
-    return tuple(entry.name for entry in entries if not any(excuses(entry, *one) for one in broken))
+    needless = (entry for entry in entries if not any(excuses(entry, *one) for one in broken))
+    return tuple(entry.name for entry in needless if _is_played(entry, rows))
 
 
 def report(
@@ -213,7 +217,18 @@ def report(
     )
 
 
+def _is_played(entry: ExpectedBreach, rows: Iterable[ScenarioRow]) -> bool:
+    left = {ScenarioResult.UNANSWERED, *([ScenarioResult.SKIPPED] if entry.scenario else [])}
+    played = {row.scenario for row in rows if row.result not in left and _names(entry, row.engine, row.version)}
+    return played >= ({entry.scenario} if entry.scenario else scenarios().keys())
+
+
 def _breach_row(row: ScenarioRow, breach: Breach, expected: Sequence[ExpectedBreach]) -> BreachRow:
     fitting = (entry for entry in expected if excuses(entry, row.engine, row.version, row.scenario, breach.rule))
     reason = next((entry.reason for entry in fitting), None)
     return BreachRow(breach.rule, rules()[breach.rule].severity, breach.detail, breach.call, reason)
+
+
+def _names(entry: ExpectedBreach, engine: str, version: str) -> bool:
+    """Whether an entry is about an engine's release."""
+    return entry.engine in (None, engine) and Range(entry.since, entry.until).covers(version)

@@ -180,7 +180,10 @@ def view(report: ConformReport) -> View:
 def _meaning(report: ConformReport) -> str:
     """Return what the exit code means: that of an observed command that failed, or turngate's own."""
     failed = report.mode == "observed" and any(code for row in report.results for code in row.exit_codes)
-    return "the exit code of the command" if failed and not report.interrupted else MEANINGS[report.exit_code]
+    if failed and not report.interrupted:
+        return "the exit code of the command"
+    only_stale = (report.verdict, report.exit_code) == (Conformance.CONFORMS, 1)
+    return "the baseline has entries that no breach needs" if only_stale else MEANINGS[report.exit_code]
 
 
 def _remarks(report: ConformReport) -> Iterator[JudgedCase]:

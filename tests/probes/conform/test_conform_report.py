@@ -5,6 +5,7 @@ from pathlib import Path
 from tests.probes.conform.reports import EXCUSED, MILD, REPORT, ROWS, row
 from tests.probes.conform.test_judge import call
 from tests.tables import each
+from turngate_probes.conform.catalogue import scenarios
 from turngate_probes.conform.conform_report import (
     Conformance,
     ScenarioResult,
@@ -78,7 +79,7 @@ BASELINE = """
 
 
 def test_entries_of_a_baseline_excuse_breaches(tmp_path: Path) -> None:
-    """An entry excuses its rule, in its scenario, with its engine and releases. Others are named as stale."""
+    """An entry is for its rule, scenario, engine and releases. It is stale if these were played and did not need it."""
     file = tmp_path / "b.yaml"
     file.write_text(BASELINE)
     hangs, stdin = expected_breaches(file)
@@ -89,4 +90,9 @@ def test_entries_of_a_baseline_excuse_breaches(tmp_path: Path) -> None:
     assert excuses(stdin, "codex", "0.1.0", "reads-stdin-first", "orchestrator.stdin")
     broken = judged(PASS, [Breach("orchestrator.ends-hangs", "it hung", 1)], (hangs, stdin))
     assert (broken.result, broken.breaches[0].excused) == (ScenarioResult.EXCUSED, "its SDK has no deadline")
-    assert stale((hangs, stdin), [broken]) == ("orchestrator.stdin reads-stdin-first",)
+    assert stale((hangs, stdin), [broken]) == ()
+    read = row("reads-stdin-first", ScenarioResult.PASS)
+    assert stale((hangs, stdin), [broken, read]) == ("orchestrator.stdin reads-stdin-first",)
+    assert stale((hangs,), [read]) == ()
+    everything = [row(name, ScenarioResult.PASS) for name in scenarios()]
+    assert stale((hangs,), everything) == ("orchestrator.ends-hangs codex",)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.probes.conform.reports import FAILED, MILD, REPORT, ROWS, row
 from turngate import TurngateError
 from turngate_probes.conform.catalogue import NOT_REACHED, rules
-from turngate_probes.conform.conform_report import ConformReport, ScenarioResult
+from turngate_probes.conform.conform_report import Conformance, ConformReport, ScenarioResult
 from turngate_probes.conform.conform_view import ConformProgress, row_lines, view
 from turngate_probes.report.github import annotations
 from turngate_probes.report.junit import junit
@@ -179,3 +179,9 @@ def test_an_observed_command_and_nothing_at_all_are_pages() -> None:
     observed = row("observed", ScenarioResult.FAIL, FAILED)
     assert "codex 0.169.0, observed: fail" in page(view(replace(REPORT, mode="observed", results=(observed,))))
     assert "Nothing was tested." in page(view(replace(REPORT, results=(), interrupted=True, exit_code=130)))
+
+
+def test_stale_entries_are_no_broken_rule() -> None:
+    """With --strict they alone make the exit code 1, and its meaning says so."""
+    report = replace(REPORT, verdict=Conformance.CONFORMS, exit_code=1, results=ROWS[:1])
+    assert view(report).meaning == "the baseline has entries that no breach needs"

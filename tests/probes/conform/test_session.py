@@ -131,7 +131,7 @@ def test_what_can_not_be_played_is_skipped(tmp_path: Path) -> None:
 
 
 def test_a_baseline_excuses_a_breach(tmp_path: Path) -> None:
-    """An entry that excuses nothing is stale."""
+    """An entry that excuses nothing is stale if its scenario was played."""
     driver = tmp_path / "driver.py"
     driver.write_text(CORRECT["python"].read_text().replace("session not in (None, ids[0])", "False"))
     used = ExpectedBreach("orchestrator.notices-fresh-session", "known")
@@ -139,10 +139,14 @@ def test_a_baseline_excuses_a_breach(tmp_path: Path) -> None:
         tmp_path / "r",
         (sys.executable, str(driver)),
         "fresh-session",
-        expected=(used, ExpectedBreach("orchestrator.stdin", "r")),
+        expected=(
+            used,
+            ExpectedBreach("orchestrator.stdin", "r"),
+            ExpectedBreach("orchestrator.stdin", "r", scenario="fresh-session"),
+        ),
     )
     assert (report.results[0].result, report.results[0].breaches[0].excused) == (ScenarioResult.EXCUSED, "known")
-    assert (report.verdict, report.stale) == (Conformance.CONFORMS, ("orchestrator.stdin",))
+    assert (report.verdict, report.stale) == (Conformance.CONFORMS, ("orchestrator.stdin fresh-session",))
 
 
 def test_one_job_keeps_the_order(tmp_path: Path) -> None:
