@@ -115,6 +115,13 @@ def test_turns_of_processes_are_judged_by_their_messages(protocol: str, tmp_path
 
 
 @pytest.mark.long
+def test_a_process_that_takes_the_arguments_of_a_turn_gets_them_again(tmp_path: Path) -> None:
+    """The session forgets them, as between two turns in processes of their own."""
+    (row,) = _played(tmp_path, "stream_json", ("two-turns",), "drops-options").results
+    assert [breach.rule for breach in row.breaches] == ["orchestrator.keeps-the-options"]
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("protocol, habit", [(p, h) for p in PROTOCOLS for h in HABITS if h in OF_PROCESS[p]])
 def test_several_processes_or_sessions_may_follow_or_surround_a_turn(protocol: str, habit: str, tmp_path: Path) -> None:
     """One that loads the session when the process before it has ended is right, and so is one with other sessions."""

@@ -252,9 +252,11 @@ def _repeats(evidence: Evidence) -> Iterator[Breach]:
 def _options(evidence: Evidence) -> Iterator[Breach]:
     """Check that what a resumed session forgets is passed again."""
     firsts = dict[Conversation | None, tuple[str, ...]]()
-    for call in (call for call in _turns(evidence) if call.started.kind == "turn"):
-        first = firsts.setdefault(_owner(evidence, call), call.started.forgotten)
-        if missing := [option for option in first if option not in call.started.forgotten]:
+    for call in _said(evidence):
+        if (options := call.started.forgotten) is None:
+            continue
+        first = firsts.setdefault(_owner(evidence, call), options)
+        if missing := [option for option in first if option not in options]:
             yield _breach("keeps-the-options", f"the first turn had {', '.join(missing)}, but not this one", call)
 
 

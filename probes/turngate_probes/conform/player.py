@@ -80,6 +80,7 @@ def _described(
             resumed=asked_for and asked_for.resume,
             chosen=asked_for and asked_for.session,
             newest_session=" ".join(latest),
+            forgotten=asked_for and asked_for.forgotten,
         )
     try:
         asked = arguments.read(contract, named(contract, argv, newest))

@@ -21,7 +21,7 @@ _OPENS = (*_ANY, "starts-elsewhere", "opens-elsewhere", "several-sessions")
 OF_PROCESS = {
     "acp": (*_OPENS, "stops-at-the-response"),
     "app_server": (*_OPENS, "turns-elsewhere", "leaves-it-to-a-file"),
-    "stream_json": _ANY,
+    "stream_json": (*_ANY, "drops-options"),
     "serve": ("", "mixes-up", "names-it-in-a-header", "opens-elsewhere", "sends-twice", "repeats-the-prompt"),
 }
 SPOKEN_BY = {"acp": "gemini", "app_server": "codex", "stream_json": "claude", "serve": "opencode"}

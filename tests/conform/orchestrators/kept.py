@@ -8,8 +8,9 @@ a turn, to decode each piece of the output alone, to name another directory, whe
 (`turns-elsewhere`) in a turn, to let the engine act by what it sends (`lets-act`), or by a file of the user that
 nothing it sends outranks, to change what the user says (`strips`), to send a reply twice, in the same process or
 (`resends`) in one that takes its place, to repeat the first prompt with a reply, to give each turn a session of its own
-(`forgets`), to load a session in another process while the first one still runs (`opens-twice`), or to miss text that
-follows the response to a prompt (`stops-at-the-response`). One with `two-turns` conforms, too, as far as it goes.
+(`forgets`), to withhold a tool from the first process alone (`drops-options`), to load a session in another process
+while the first one still runs (`opens-twice`), or to miss text that follows the response to a prompt
+(`stops-at-the-response`). One with `two-turns` conforms, too, as far as it goes.
 """
 
 import json
@@ -62,6 +63,7 @@ class Agent:
 
     def __init__(self, session: str = "") -> None:
         pipe, argv = subprocess.PIPE, [*ARGV, *(["--resume", session] if session and PROTOCOL == "stream_json" else [])]
+        argv += ["--disallowedTools", "Bash"] if MISTAKE == "drops-options" and not session else []
         self.process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, cwd=STARTED_IN, start_new_session=True)
         self.messages, self.last, self.waits, self.session = self._read(), 0, True, session
 
@@ -240,9 +242,9 @@ def went_on(agents: list[Agent], talk: Talk, said: list[str]) -> tuple[Talk, str
     if len(said) > 1:
         if MISTAKE in ("sends-twice", "resends"):
             talk.send(text)
-        if MISTAKE in ("reconnects", "resends", "forgets"):
+        if MISTAKE in ("reconnects", "resends", "forgets", "drops-options"):
             agents[-1].end(signal.SIGTERM)
-        if MISTAKE in ("reconnects", "resends", "forgets", "opens-twice"):
+        if MISTAKE in ("reconnects", "resends", "forgets", "drops-options", "opens-twice"):
             agents.append(Agent("" if MISTAKE == "forgets" else agents[-1].session))
             talk = talk_with(agents[-1])
         if MISTAKE == "repeats-the-prompt":

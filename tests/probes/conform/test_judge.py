@@ -238,6 +238,7 @@ def test_a_later_turn_keeps_the_model() -> None:
     assert rules(first, call(2, A.prompts[1], resumed="s1")) == ["keeps-the-options"]
     assert rules(first, call(2, A.prompts[1], resumed="s1", forgotten=other)) == []
     assert rules(GOOD[0], call(2, A.prompts[1], resumed="s1", forgotten=other)) == []
+    assert rules(first, call(2, A.prompts[1], resumed="s1", forgotten=None)) == []
 
 
 def test_keys_the_environment_and_what_is_left() -> None:

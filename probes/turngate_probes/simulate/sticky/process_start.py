@@ -72,7 +72,8 @@ class ProcessStart(Struct, frozen=True):
     """How a sticky process was started: its transport, its options and the model.
 
     `resume` is the id of the session to resume, or `newest` says that it is the last one; `session` is that of a new
-    one, in which a resumed one goes on if it `forks`. `mode` is the permission mode.
+    one, in which a resumed one goes on if it `forks`. `mode` is the permission mode. `forgotten` are the options that a
+    session forgets which another process resumes; None: they aren't known, since its client can also say it otherwise.
     """
 
     transport: str
@@ -84,6 +85,7 @@ class ProcessStart(Struct, frozen=True):
     newest: bool = False
     forks: bool = False
     is_kept: bool = True
+    forgotten: tuple[str, ...] | None = None
 
 
 def starts_sticky(contract: EngineContract, argv: Sequence[str]) -> bool:
@@ -107,7 +109,13 @@ def read(contract: EngineContract, argv: Sequence[str]) -> ProcessStart | None:
     )
     if messages is None or not _takes_messages(contract, argv):
         return start
-    return replace(start, transport="stream_json", session=line.last(messages.session), mode=line.last(messages.mode))
+    return replace(
+        start,
+        transport="stream_json",
+        session=line.last(messages.session),
+        mode=line.last(messages.mode),
+        forgotten=arguments.forgotten(contract, line),
+    )
 
 
 def _is_service(contract: EngineContract, argv: Sequence[str]) -> bool:
