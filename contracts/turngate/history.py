@@ -128,6 +128,10 @@ class KnownRelease(_Release, frozen=True, kw_only=True):
     clauses: Mapping[str, KnownResult] = field(default_factory=dict)
     facts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        """Name the release and its verdict; its facts have thousands of words."""
+        return f"KnownRelease({self.version!r}, verdict={self.verdict and self.verdict.value!r})"
+
     @property
     def tested(self) -> bool:
         """Whether all clauses were tested; a release that can't be installed here was not."""
@@ -174,6 +178,10 @@ class History(Struct, frozen=True, kw_only=True):
     machine: str
     published: Mapping[str, str | None]
     releases: tuple[KnownRelease, ...]
+
+    def __repr__(self) -> str:
+        """Name the engine, and say how many releases are known."""
+        return f"History({self.engine!r}, {len(self.releases)} releases)"
 
     @property
     def newest(self) -> str:

@@ -262,12 +262,24 @@ class ApprovalFile(Struct, frozen=True):
     unless: Flag | None = None
 
 
+class DocumentForm(Struct, frozen=True):
+    """How one JSON document is printed.
+
+    spread: Over many lines. False: on one line.
+    ends_line: A line break follows.
+    """
+
+    spread: bool = True
+    ends_line: bool = False
+
+
 class Simulation(Struct, frozen=True):
     """What a simulated engine prints. Its behaviour follows from its contract.
 
     version: Printed when asked for its version. {version} is the release.
     handle: The form of a new session id, with slots such as {hex:8}, {alnum:14} and {uuid}, and {number}, which
         counts the sessions of a home from 1.
+    document: The form of a stream that is one JSON document.
     answered: Printed at the end of a successful turn: {text}.
     failed: How a turn with a failing backend ends: {error}, {status}.
     nonexistent_id: How it refuses to resume: {handle}. Null: it starts a session with that id instead.
@@ -299,6 +311,7 @@ class Simulation(Struct, frozen=True):
     nonexistent_id: Ending | None
     usage: Ending
     elsewhere: Ending | None = None
+    document: DocumentForm = DocumentForm()
     arguments: ArgumentSyntax = ArgumentSyntax()
     started: tuple[Line, ...] = ()
     first_response: tuple[Line, ...] = ()

@@ -124,6 +124,8 @@ def conform(options: ConformOptions) -> int:
     """
     from turngate_probes.conform import catalogue
 
+    if (options.lists or options.show) and options.output.as_json:
+        raise click.UsageError("--list and --show print text; leave out --json")
     if options.lists or options.show:
         click.echo(catalogue.listed() if options.lists else catalogue.shown(options.chosen), nl=False)
         return 0

@@ -47,8 +47,8 @@ def _tool_call(_ctx: click.Context, _option: click.Parameter, text: str | None) 
 @click.option(
     "--tool-call",
     callback=_tool_call,
-    metavar="NAME=JSON",
-    help="Tool that the model asks for, with its arguments, before it replies to a prompt.",
+    metavar="NAME[=JSON]",
+    help="Tool that the model asks for, with its arguments if it has any, before it replies to a prompt.",
 )
 @click.option("--refuse", type=click.IntRange(400, 599), metavar="STATUS", help="Answer with this HTTP status.")
 @as_json_option

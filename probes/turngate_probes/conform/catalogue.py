@@ -128,7 +128,7 @@ def scenarios() -> dict[str, Scenario]:
 def obstacle(scenario: Scenario, contract: EngineContract) -> str | None:
     """Return why an engine can't play a scenario in a call that runs one turn; None: it can."""
     if "lines" in scenario.needs and contract.streams.stdout.framing != "ndjson":
-        return f"{contract.title} does not print one record per line"
+        return f"{contract.title} prints no sequence of records"
     if "messages" in scenario.needs and not prints_messages(contract):
         return f"{contract.title} prints one text per turn"
     if "retries" in scenario.needs and not simulation(contract).retrying:
@@ -210,5 +210,6 @@ def _paragraph(scenario: Scenario) -> Iterator[str]:
 
 
 def _played(play: Play) -> str:
-    reported = ", ".join(f"{name}={value}" for name, value in changed(play).items() if name != "turn")
+    settings = ((name, value) for name, value in changed(play).items() if name != "turn")
+    reported = ", ".join(name if value is True else f"{name}={value}" for name, value in settings)
     return f"turn {play.turn}, in every attempt: {reported}" if play.turn else f"every turn: {reported}"

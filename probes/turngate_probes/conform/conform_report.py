@@ -95,6 +95,11 @@ class ScenarioRow(Struct, frozen=True, forbid_unknown_fields=True):
         """The engine and its version."""
         return f"{self.engine} {self.version}"
 
+    @property
+    def is_breaking(self) -> bool:
+        """Whether it breaks an essential rule that the baseline does not excuse."""
+        return any(breach.severity is Severity.BREAKING and breach.excused is None for breach in self.breaches)
+
 
 class ConformReport(
     Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="schema", tag="turngate.conform-report/1"

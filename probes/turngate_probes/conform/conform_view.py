@@ -135,10 +135,11 @@ class ConformProgress:
             if self._output.detail is Detail.QUIET and row.result in _QUIET:
                 return
             if row.detail == NOT_REACHED:  # one line for all
-                if row.subject in self._unreached:
-                    return
-                self._unreached.add(row.subject)
-                row = replace(row, scenario="the others")
+                if row.subject not in self._unreached:
+                    self._unreached.add(row.subject)
+                    for depth, line in row_lines(replace(row, scenario="the others")):
+                        print_line(self._output.console, depth, line)
+                return
             known = self._known.setdefault(row.subject, set())
             for number, (depth, line) in enumerate(row_lines(row, known)):
                 if not number:
@@ -228,10 +229,11 @@ def _findings(found: Mapping[tuple[str, BreachRow], Sequence[str]], judgement: J
 def _suite(report: ConformReport, name: str, rows: Sequence[ScenarioRow]) -> Suite:
     properties = {"turngate": report.turngate, "mode": report.mode, "verdict": verdict(rows)}
     times = {row.scenario: row.seconds for row in rows}
-    return Suite(name, sum(times.values()), properties, tuple(map(_case, rows)), times)
+    is_strict = (report.verdict, report.exit_code) == (Conformance.DEGRADED, 1)
+    return Suite(name, sum(times.values()), properties, tuple(_case(row, strict=is_strict) for row in rows), times)
 
 
-def _case(row: ScenarioRow) -> JudgedCase:
+def _case(row: ScenarioRow, *, strict: bool) -> JudgedCase:
     scenario = scenarios().get(row.scenario)
     reported = tuple(f"{_named(breach)} ({_reason(breach)})" for breach in row.breaches)
     detail = row.detail or "; ".join(map(_named, row.breaches))
@@ -240,11 +242,14 @@ def _case(row: ScenarioRow) -> JudgedCase:
         worst = row.breaches[0]
         text, kind = f"call {worst.call}: {worst.detail}" if worst.call else worst.detail, worst.rule
         hint = (scenario.sentence, *reported) if scenario else reported
+    judgement = JUDGEMENTS[row.result]
+    if judgement == "failed" and not row.is_breaking and not strict:
+        judgement = "warned"
     codes = " and ".join("none" if code is None else str(code) for code in row.exit_codes)
     return JudgedCase(
         row.subject,
         row.scenario,
-        JUDGEMENTS[row.result],
+        judgement,
         text,
         kind,
         hint=hint,

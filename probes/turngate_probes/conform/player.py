@@ -33,7 +33,7 @@ from turngate_probes.simulate.engine import about_itself
 from turngate_probes.simulate.faults import NONE, Faults, for_turn
 from turngate_probes.simulate.printing import provide, simulation
 from turngate_probes.simulate.settings_effects import approving
-from turngate_probes.simulate.simulated_process import Kind, SimulatedProcess
+from turngate_probes.simulate.simulated_process import Kind, SimulatedProcess, print_last
 from turngate_probes.simulate.sticky.process_start import read, starts_sticky
 from turngate_probes.simulate.store import store
 
@@ -147,6 +147,9 @@ def main(folder: str) -> Never:
         sys.stderr.write(f"turngate: {wrong}\n")
         sys.stderr.flush()
         code = USAGE
+    except BrokenPipeError as gone:  # nobody reads what it prints
+        print_last(gone)
+        code = 1
     os._exit(code)
 
 

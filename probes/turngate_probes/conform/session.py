@@ -56,7 +56,7 @@ class ConformSession(Struct, frozen=True):
         return "real" if self.real else "simulated"
 
     def run(self, interrupt: Interrupt, reported: Callable[[ScenarioRow], None]) -> ConformReport:
-        """Run everything; an interrupt ends what runs, and the rest is left out."""
+        """Run everything; an interrupt ends what runs, and the rest is unanswered."""
         started, began = datetime.now(UTC), time.monotonic()
         asked = [(contract, scenario) for contract in self.contracts for scenario in self.scenarios]
         if self.jobs > 1:  # the longest first, so that none is left alone at the end
@@ -80,8 +80,8 @@ class ConformSession(Struct, frozen=True):
         with ThreadPoolExecutor(self.jobs) as pool:
             ran = [row for phase in phases for row in pool.map(one, phase) if row]
         done = {(row.engine, row.version, row.scenario): row for row in ran}
-        keys = ((one.engine, one.version or "", scenario.id) for one in self.contracts for scenario in self.scenarios)
-        rows = [done[key] for key in keys if key in done]
+        left = [_unplayed(contract, scenario) for contract in self.contracts for scenario in self.scenarios]
+        rows = [done.get((row.engine, row.version, row.scenario), row) for row in left]
         unused, seconds = () if failed else stale(self.expected, rows), time.monotonic() - began
         interrupted = interrupt.is_set()
         return report(
@@ -97,18 +97,17 @@ class ConformSession(Struct, frozen=True):
         *,
         reached: bool,
     ) -> ScenarioRow:
-        version, real = contract.version or "", self.real.get(contract.engine)
-        row = ScenarioRow(contract.engine, version, scenario.id, ScenarioResult.SKIPPED, "", 0.0, (), (), ())
+        row, real = _unplayed(contract, scenario), self.real.get(contract.engine)
         fitting = for_driver(scenario, self.turns)
         why = not_played(scenario, contract, real=real is not None)
         why = why or (FEWER_TURNS.format(turns=self.turns) if fitting is None else "" if reached else NOT_REACHED)
         if fitting is None or why:
-            return replace(row, detail=why)
+            return replace(row, result=ScenarioResult.SKIPPED, detail=why)
         began = time.monotonic()
         with interrupt.scope() as stop:
 
             def attempt(changed: Scenario, name: str) -> Evidence:
-                folder = self.folder / f"{contract.engine}-{version}" / scenario.id / name
+                folder = self.folder / f"{row.engine}-{row.version}" / scenario.id / name
                 evidence = play(changed, contract, self.command, folder, stop, environ, real=real, git=self.git)
                 return replace(evidence, interactive=not self.autonomous)
 
@@ -117,6 +116,7 @@ class ConformSession(Struct, frozen=True):
             raise CaseStoppedError("interrupted")
         row = replace(
             row,
+            detail="",
             seconds=time.monotonic() - began,
             exit_codes=tuple(ran.exit_code for ran in shown.evidence.ran),
             calls=tuple(map(call_row, shown.evidence.calls)),
@@ -125,6 +125,12 @@ class ConformSession(Struct, frozen=True):
             result, detail = shown.missing
             return replace(row, result=result, detail=detail)
         return judged(row, shown.breaches, self.expected)
+
+
+def _unplayed(contract: EngineContract, scenario: Scenario) -> ScenarioRow:
+    """Return the result of a scenario that an interrupt ended, or that was not reached before it."""
+    result, detail = ScenarioResult.UNANSWERED, "interrupted"
+    return ScenarioRow(contract.engine, contract.version or "", scenario.id, result, detail, 0.0, (), (), ())
 
 
 def _fails(row: ScenarioRow) -> bool:

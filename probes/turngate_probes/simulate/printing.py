@@ -13,7 +13,7 @@ from turngate import ContractError, EngineContract, NotFoundError
 from turngate.contract import load
 from turngate.contract.engine_contract import Framed
 from turngate.contract.launch import Stream
-from turngate.contract.simulation import Line, Simulation
+from turngate.contract.simulation import DocumentForm, Line, Simulation
 from turngate.contract.versions import bare
 from turngate.decoding import convert
 from turngate.files import simulation_files
@@ -84,11 +84,12 @@ def rendered(
     contract: EngineContract, lines: Iterable[Line], facts: Iterable[str], slots: Slots
 ) -> Iterator[tuple[Stream, bytes]]:
     """Return the bytes of the lines whose conditions hold."""
+    form = simulation(contract).document
     for line in chosen(lines, facts):
         if line.stdout is not None:
-            yield "stdout", _framed(contract.streams.stdout, fill_all(line.stdout, slots))
+            yield "stdout", _framed(contract.streams.stdout, form, fill_all(line.stdout, slots))
         if line.stderr is not None:
-            yield "stderr", _framed(contract.streams.stderr, fill_all(line.stderr, slots))
+            yield "stderr", _framed(contract.streams.stderr, form, fill_all(line.stderr, slots))
 
 
 def _value(match: re.Match[str], slots: Slots) -> Any:
@@ -104,13 +105,14 @@ def _value(match: re.Match[str], slots: Slots) -> Any:
     return "".join(random.choices(_ALPHABETS[name], k=width))  # noqa: S311 - ids of a simulation guard nothing
 
 
-def _framed(framed: Framed, data: Any) -> bytes:
-    """Return a record as bytes in its stream's framing; text is unchanged."""
+def _framed(framed: Framed, form: DocumentForm, data: Any) -> bytes:
+    """Return a record as bytes in its stream's framing, a document in its form; text is unchanged."""
     if not isinstance(data, Mapping):
         return str(data).encode("utf-8", "surrogateescape")
-    if framed.framing == "ndjson":
-        return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-    document = json.dumps(data, ensure_ascii=False, indent=2)
+    if framed.framing != "json_document":
+        form = DocumentForm(spread=framed.framing != "ndjson", ends_line=True)
+    how: dict[str, Any] = {"indent": 2} if form.spread else {"separators": (",", ":")}
+    text = json.dumps(data, ensure_ascii=False, **how)
     if framed.framing == "tagged_block":
-        return f"<{framed.tag}>\n{document}\n</{framed.tag}>\n".encode()
-    return document.encode() + (b"" if framed.framing == "json_document" else b"\n")
+        text = f"<{framed.tag}>\n{text}\n</{framed.tag}>"
+    return text.encode() + (b"\n" if form.ends_line else b"")

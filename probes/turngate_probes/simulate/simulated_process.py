@@ -32,6 +32,7 @@ from turngate_probes.simulate.backend import Backend, EngineContext, Stopped, ba
 from turngate_probes.simulate.faults import LEFT_ALONE, NONE, Faults, parsed
 from turngate_probes.simulate.misbehaviour import BOM, UNREAD, FaultyOutput, Halt, heartbeat, misled, steps
 from turngate_probes.simulate.printing import simulation
+from turngate_probes.simulate.sticky.message_queue import HEED
 from turngate_probes.simulate.sticky.process_start import starts_sticky
 from turngate_probes.simulate.store import store
 
@@ -60,6 +61,15 @@ def main(*faulty: str, own: str = "") -> Never:
     except TurngateError as wrong:
         sys.stderr.write(f"turngate: {wrong}\n")
         sys.exit(USAGE)
+    except BrokenPipeError as gone:  # nobody reads what it prints
+        print_last(gone)
+        os._exit(1)  # an exit would write once more
+
+
+def print_last(error: OSError) -> None:
+    """Print why output could not be written, if there is still somebody to tell."""
+    with suppress(OSError):
+        os.write(2, f"{error.strerror or error}\n".encode())
 
 
 def simulate(contract: EngineContract, argv: Sequence[str], faults: Faults = NONE) -> int:
@@ -190,9 +200,9 @@ class SimulatedProcess:
             self._is_full = True
 
     def hang(self) -> Never:
-        """Never return."""
+        """Never return. To pause would miss a signal that comes just before it, until the next one."""
         while True:
-            signal.pause()
+            time.sleep(HEED)
 
     def note(self, data: bytes) -> None:
         """Handle what a client sends otherwise than on standard input."""

@@ -45,6 +45,7 @@ def test_an_observed_command_is_the_only_one(capfd: pytest.CaptureFixture[str]) 
     [
         ((), "missing COMMAND"),
         (("--scenario", "two-turn", "--list"), "did you mean two-turns"),
+        (("--list", "--json"), "print text"),
         (("--interactive", "--", "true"), "--interactive needs --observe"),
         (("--observe", "--scenario", "no-id", "--", "true"), "can't be combined"),
         (("--engine", "codex=/bin/true", "--", "true"), "names an executable"),

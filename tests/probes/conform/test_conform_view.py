@@ -51,7 +51,7 @@ def test_what_is_not_reached_is_one_line(capsys: pytest.CaptureFixture[str]) -> 
     progress = ConformProgress(Printer(), 3)
     for result in ROWS[:3]:
         progress(replace(result, result=ScenarioResult.SKIPPED, detail=NOT_REACHED, breaches=()))
-    assert capsys.readouterr().out == f"skipped    codex 0.169.0  the others  {NOT_REACHED}  [1/3]\n"
+    assert capsys.readouterr().out == f"skipped    codex 0.169.0  the others  {NOT_REACHED}\n"
 
 
 def test_what_runs_is_told_first(capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,6 +138,15 @@ def test_junit_counts_each_result() -> None:
     assert len((failure.text or "").splitlines()) >= 2
     assert (failure.get("message") or "").startswith("call 2: it was still running")
     assert why("ends-hangs") in (failure.text or "")
+
+
+def test_what_is_not_essential_is_no_failure_unless_the_exit_code_says_so() -> None:
+    """JUnit, which CI reads, agrees with the exit code."""
+    mild = replace(REPORT, results=(row("banner", ScenarioResult.FAIL, MILD),), verdict=Conformance.DEGRADED)
+    for code, failures, sign in ((0, "0", "🟡"), (1, "1", "❌")):
+        shown = view(replace(mild, exit_code=code, stale=()))
+        assert ET.fromstring(junit(shown))[0].get("failures") == failures
+        assert markdown(shown).startswith(f"## {sign}")
 
 
 def test_a_broken_rule_is_an_annotation_and_a_mild_one_warns() -> None:

@@ -156,13 +156,14 @@ def test_one_job_keeps_the_order(tmp_path: Path) -> None:
         assert (started[0], len(started)) == (first, 2)
 
 
-def test_an_interrupt_leaves_out_the_rest(tmp_path: Path) -> None:
-    """What is known is reported."""
+def test_after_an_interrupt_the_rest_is_unanswered(tmp_path: Path) -> None:
+    """What is known is reported, and no report takes the rest for a success."""
     interrupt = Interrupt()
     interrupt.set()
     chosen = (scenarios()["two-turns"],)
     report = ConformSession(GOOD, (CODEX,), chosen, tmp_path, 1).run(interrupt, lambda _: None)
-    assert (report.results, report.interrupted, report.exit_code) == ((), True, 130)
+    assert [(row.result, row.detail) for row in report.results] == [(ScenarioResult.UNANSWERED, "interrupted")]
+    assert (report.verdict, report.interrupted, report.exit_code) == (Conformance.UNANSWERED, True, 130)
 
 
 @pytest.mark.long

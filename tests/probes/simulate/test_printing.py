@@ -4,6 +4,7 @@ import re
 import pytest
 
 from tests.probes.simulate.played import at_known_release, every_simulation
+from tests.tables import each
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.simulation import Line
 from turngate.errors import ContractError
@@ -58,3 +59,11 @@ def test_a_record_of_ndjson_is_one_line_whatever_the_model_says() -> None:
     assert data.count(b"\n") == 1
     assert json.loads(data) == {"text": "a\nb\u2028c"}
     assert "\u2028".encode() in data
+
+
+@each("engine, begins, ends", [("claude", b'{"text":"a"', b"}\n"), ("gemini", b'{\n  "text": "a"', b"\n}")])
+def test_a_document_has_the_form_of_the_release(engine: str, begins: bytes, ends: bytes) -> None:
+    """Claude Code prints one line; Gemini prints many, and no line break after the last one."""
+    line = Line(stdout={"text": "{text}"})
+    ((_, data),) = rendered(at_known_release(engine), [line], (), {"text": "a"})
+    assert data == begins + ends

@@ -1,4 +1,5 @@
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -197,6 +198,27 @@ def test_a_headless_turn_has_faults(tmp_path: Path) -> None:
     assert b"turn.completed" not in ran.stdout
     asked = subprocess.run([executable, "--version"], env=env, cwd=tmp_path, capture_output=True, check=True)
     assert asked.stderr == b""
+
+
+def test_a_reader_that_is_gone_gets_no_traceback(tmp_path: Path) -> None:
+    """It ends with one line on stderr, as a program does."""
+    executable = install(at_known_release("codex"), tmp_path)
+    reader, writer = os.pipe()
+    os.close(reader)
+    words: list[str | Path] = [executable, "exec", "--json", "--skip-git-repo-check", "hi"]
+    ran = subprocess.run(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env={"HOME": str(tmp_path)},
+        check=False,
+    )
+    os.close(writer)
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1] == b"Broken pipe"
+    assert b"Traceback" not in ran.stderr
 
 
 @pytest.mark.long

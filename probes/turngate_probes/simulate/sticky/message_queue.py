@@ -3,12 +3,14 @@
 import json
 from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from threading import Semaphore, Thread
 from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar
 
 Message: TypeAlias = dict[str, Any]
 Result = TypeVar("Result")
+HEED = 0.5  # seconds until a signal that comes just before a wait has its effect
 
 
 class _Work(Generic[Result]):
@@ -48,7 +50,7 @@ class MessageQueue:
             return self._postponed.popleft()
         while not self._ended:
             self._want()
-            message = self._message(self._queue.get())
+            message = self._message(self._next())
             if message is not None:
                 return message
         return None
@@ -66,7 +68,7 @@ class MessageQueue:
         Thread(target=self._finish, args=(work,), daemon=True).start()
         while True:
             self._want()
-            event = self._queue.get()
+            event = self._next()
             if event is work:
                 if work.error:
                     raise work.error
@@ -77,6 +79,12 @@ class MessageQueue:
             if stops(message):
                 return None
             self.postpone(message)
+
+    def _next(self) -> _Work[Any]:
+        """Wait for what comes next. A signal that comes just before a wait without end would wake nobody."""
+        while True:
+            with suppress(Empty):
+                return self._queue.get(timeout=HEED)
 
     def _finish(self, work: _Work[Any]) -> None:
         work.run()
