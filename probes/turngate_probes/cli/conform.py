@@ -146,6 +146,7 @@ def conform(options: ConformOptions) -> int:
     from turngate_probes.conform.observe import observed
     from turngate_probes.conform.session import ConformSession
     from turngate_probes.harness.interrupt import Interrupt, interrupting
+    from turngate_probes.report.progress import heartbeats
     from turngate_probes.report.publish import publish
 
     with ExitStack() as stack:
@@ -185,7 +186,8 @@ def conform(options: ConformOptions) -> int:
                 options.autonomous,
                 options.git,
             )
-            report = session.run(interrupt, progress)
+            with heartbeats(progress.beat, interrupt):
+                report = session.run(interrupt, progress)
     return publish(view(report), options.output)
 
 

@@ -38,6 +38,7 @@ def record(targets: "list[Target]", jobs: int | None, only: tuple[str, ...], int
     Exit codes: 0 recorded; 2 a release could not be recorded, or --into is missing.
     """
     from contextlib import ExitStack
+    from functools import partial
 
     from turngate import TurngateError
     from turngate.process.sessions import adopting_orphans
@@ -48,6 +49,7 @@ def record(targets: "list[Target]", jobs: int | None, only: tuple[str, ...], int
     from turngate_probes.record.recorder import record as record_release
     from turngate_probes.releases import recorded_releases
     from turngate_probes.releases.source import ReleaseSource
+    from turngate_probes.report.progress import heartbeats
 
     if unknown := sorted(set(only) - {case.name for case in RECORDED}):
         raise click.UsageError(f"unknown case: {', '.join(unknown)}; cases: {', '.join(c.name for c in RECORDED)}")
@@ -63,7 +65,8 @@ def record(targets: "list[Target]", jobs: int | None, only: tuple[str, ...], int
                 with ExitStack() as holding:
                     with interrupt.scope() as stop:
                         release = holding.enter_context(source.held(target, say, stop))
-                    done = record_release(release, cases, runner, fixtures, interrupt, note)
+                    with heartbeats(partial(_still, release.name), interrupt):
+                        done = record_release(release, cases, runner, fixtures, interrupt, note)
             except TurngateError as error:
                 say(f"{target}: {error}")
                 failed += 1
@@ -74,3 +77,11 @@ def record(targets: "list[Target]", jobs: int | None, only: tuple[str, ...], int
             for case, why in sorted(done.early.items()):
                 click.echo(f"  {case} ended early: {visible(why)}")
     return 2 if failed else 0
+
+
+def _still(release: str) -> float:
+    """Say that a recording goes on, and return the seconds until that is due again."""
+    from turngate_probes.report.progress import HEARTBEAT
+
+    say(f"{release}: still recording; a turn that hangs is ended after its deadline")
+    return HEARTBEAT

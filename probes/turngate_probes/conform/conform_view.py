@@ -1,5 +1,6 @@
 """Shows the results of `turngate conform`: each as it comes, and all of them in the terms of every report format."""
 
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 
@@ -19,6 +20,7 @@ from turngate_probes.conform.conform_report import (
     verdict,
 )
 from turngate_probes.report.lines import Detail, Line, print_line
+from turngate_probes.report.progress import HEARTBEAT, Clock
 from turngate_probes.report.publish import Printer
 from turngate_probes.report.view import (
     Block,
@@ -115,10 +117,11 @@ def _reason(breach: BreachRow) -> str:
 
 
 class ConformProgress:
-    """Prints each result, with its number among all of them."""
+    """Prints each result, with its number among all of them, and how many there are after a while without one."""
 
-    def __init__(self, output: Printer, total: int) -> None:
+    def __init__(self, output: Printer, total: int, clock: Clock = time.monotonic) -> None:
         self._output, self._total, self._done, self._lock = output, total, 0, Lock()
+        self._clock, self._last = clock, clock()
         self._known, self._unreached = dict[str, set[BreachRow]](), set[str]()
 
     def begin(self, number: int, engines: Iterable[str], jobs: int) -> None:
@@ -128,10 +131,21 @@ class ConformProgress:
             line = f"{number} scenario{'s' * (number != 1)} with {', '.join(engines)}{order}"
             print_line(self._output.console, 0, Text(line, "dim"))
 
+    def beat(self) -> float:
+        """Print how many results there are if nothing came for long; return the seconds until it may be due again."""
+        with self._lock:
+            if (left := self._last + HEARTBEAT - self._clock()) > 0:
+                return left
+            if self._output.detail is not Detail.QUIET:
+                self._last = self._clock()
+                line = f"{self._done} of {self._total} scenarios done; one that waits can take two minutes"
+                print_line(self._output.console, 0, Text(line, "dim"))
+            return HEARTBEAT
+
     def __call__(self, row: ScenarioRow) -> None:
         """Print a result; several threads may call this."""
         with self._lock:
-            self._done += 1
+            self._done, self._last = self._done + 1, self._clock()
             if self._output.detail is Detail.QUIET and row.result in _QUIET:
                 return
             if row.detail == NOT_REACHED:  # one line for all

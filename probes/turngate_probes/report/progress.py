@@ -306,6 +306,34 @@ def _lines(event: Event, *, begins: bool) -> list[str]:
 
 
 @contextmanager
+def heartbeats(beat: Callable[[], float], interrupt: Interrupt) -> Iterator[None]:
+    """Call `beat` in a thread while the block runs: after `HEARTBEAT` seconds, then after as many as it returned.
+
+    If it raises OSError, `interrupt` is set, and the error is raised when the block ends.
+    """
+    failed, ended = list[OSError](), threading.Event()
+
+    def run() -> None:
+        due = HEARTBEAT
+        try:
+            while not ended.wait(due):
+                due = beat()
+        except OSError as error:
+            failed.append(error)
+            interrupt.set()
+
+    thread = threading.Thread(target=run, name="progress")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        if failed:
+            raise failed[0]
+
+
+@contextmanager
 def live(console: Console, interrupt: Interrupt, clock: Clock = time.monotonic) -> Iterator[Listener]:
     """Show the progress of a probe while the block runs, and yield the listener for the journal.
 
@@ -314,34 +342,19 @@ def live(console: Console, interrupt: Interrupt, clock: Clock = time.monotonic) 
     ends. `clock` never goes back.
     """
     if not console.is_terminal or console.is_dumb_terminal:
-        lines, failed, ended = ProgressLines(console, clock), list[OSError](), threading.Event()
+        lines, failed = ProgressLines(console, clock), list[OSError]()
 
         def follow(event: Event) -> None:
-            with guarded():
-                lines.follow(event)
-
-        @contextmanager
-        def guarded() -> Iterator[None]:
             try:
-                yield
+                lines.follow(event)
             except OSError as error:
                 failed.append(error)
                 interrupt.set()
 
-        def beat() -> None:
-            due = HEARTBEAT
-            with guarded():
-                while not ended.wait(due):
-                    due = lines.beat()
-
-        beats = threading.Thread(target=beat, name="progress")
         try:
-            with commands_off(console):
-                beats.start()
+            with commands_off(console), heartbeats(lines.beat, interrupt):
                 yield follow
         finally:
-            ended.set()
-            beats.join()
             if failed:
                 raise failed[0]
         return

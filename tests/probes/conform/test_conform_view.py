@@ -18,6 +18,7 @@ from turngate_probes.report.junit import junit
 from turngate_probes.report.lines import Detail
 from turngate_probes.report.markdown import markdown
 from turngate_probes.report.page import page
+from turngate_probes.report.progress import HEARTBEAT
 from turngate_probes.report.publish import Printer, publish
 from turngate_probes.report.text import report_lines
 
@@ -44,6 +45,18 @@ def test_each_result_is_told_with_its_number(capsys: pytest.CaptureFixture[str])
     quiet(ROWS[0])
     quiet(ROWS[1])
     assert capsys.readouterr().out.startswith("fail")
+
+
+def test_a_while_without_a_result_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A scenario that hangs is silent for minutes; --quiet is silent on purpose."""
+    times = iter([0.0, 10.0, 30.0, 40.0, 40.0, 60.0])
+    progress = ConformProgress(Printer(), 2, lambda: next(times))
+    progress(replace(ROWS[0], result=ScenarioResult.PASS, breaches=()))
+    assert [progress.beat(), progress.beat(), progress.beat()] == [10.0, HEARTBEAT, 10.0]
+    assert capsys.readouterr().out.splitlines()[1:] == ["1 of 2 scenarios done; one that waits can take two minutes"]
+    later = iter([0.0, HEARTBEAT])
+    assert ConformProgress(Printer(detail=Detail.QUIET), 2, lambda: next(later)).beat() == HEARTBEAT
+    assert not capsys.readouterr().out
 
 
 def test_what_is_not_reached_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
