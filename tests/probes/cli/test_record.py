@@ -6,6 +6,8 @@ import pytest
 
 from tests.probes import engines
 from turngate import cli
+from turngate_probes.cli import record
+from turngate_probes.report.progress import HEARTBEAT
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +47,9 @@ def test_outside_a_checkout_the_folder_must_be_named(
     assert cli.run(["contracts", "record", f"codex={executable}", "--case", "final"]) == 2
     assert "pass a folder for the recordings with --into DIR" in capsys.readouterr().err
     assert not list((tmp_path / "work").iterdir())
+
+
+def test_a_recording_that_goes_on_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """A turn that hangs is silent until its deadline."""
+    assert record._still("codex@0.169.0") == HEARTBEAT
+    assert capsys.readouterr().err.startswith("codex@0.169.0: still recording")
