@@ -444,7 +444,7 @@ class TurnReader:
             (
                 exit_code != 0 and ended is not Ended.LINGERED and not self._went_on,
                 blame,
-                f"the engine exited with {exit_code}{reason}",
+                f"the engine {how_it_ended(exit_code)}{reason}",
             ),
             (bool(reason), blame, f"the engine reported a failure{reason}"),
             (self._needs_handle and handle.value is None, lost, f"no session id ({handle.problem}): {handle.detail}"),
@@ -525,6 +525,13 @@ def read_turn(
     reader.feed("stdout", stdout)
     reader.feed("stderr", stderr)
     return reader.finish(exit_code, ended=ended)
+
+
+def how_it_ended(exit_code: int | None) -> str:
+    """Say how a process ended that did not exit with 0."""
+    if exit_code is not None and exit_code < 0:
+        return f"was killed by signal {-exit_code}"
+    return f"exited with {exit_code}"
 
 
 def _without(record: Record, path: str | None) -> str:

@@ -49,14 +49,24 @@ def test_good_turn_is_read_in_full(contract: EngineContract) -> None:
 
 @four
 @each("mode", Mode)
-@each("code", [1, 2, 42, -9, -15, None])
-def test_bad_exit_fails_whatever_was_said(contract: EngineContract, mode: Mode, code: int | None) -> None:
+@each(
+    "code, said",
+    [
+        (1, "exited with 1"),
+        (2, "exited with 2"),
+        (42, "exited with 42"),
+        (-9, "was killed by signal 9"),
+        (-15, "was killed by signal 15"),
+        (None, "exited with None"),
+    ],
+)
+def test_bad_exit_fails_whatever_was_said(contract: EngineContract, mode: Mode, code: int | None, said: str) -> None:
     """If the engine fails, a good answer becomes an error that names the turn and keeps the session id."""
     streams = transcript(contract, IDS[contract.engine], ASKED)
     first = read_turn(contract, mode, *streams, code)
     again = read_turn(contract, mode, *streams, code, turn_index=2, resumed=IDS[contract.engine])
-    assert why(first) == f"ENGINE_FAILED: the engine exited with {code}"
-    assert why(again) == f"SESSION_RESUME_FAILED: the engine exited with {code}"
+    assert why(first) == f"ENGINE_FAILED: the engine {said}"
+    assert why(again) == f"SESSION_RESUME_FAILED: the engine {said}"
     assert first.session
     assert first.result.interaction is None
 

@@ -65,7 +65,7 @@ def handles(ctx: click.Context, asked_dir: Path | None, waiting: bool, as_json: 
         if question := stored.questions.get(record.handle):
             click.echo("\n".join(_question(record, question, stored, ctx.obj)))
     if not records and not unreadable:
-        what = "none waits for you" if waiting else "none; start one: turngate start ENGINE PROMPT"
+        what = "none waits for you" if waiting else f"none; start one: {ctx.obj.command('start')} ENGINE PROMPT"
         click.echo(f"{ctx.obj.handles}: {what}", err=True)
     return 2 if unreadable else 0
 
@@ -89,14 +89,18 @@ def prune(data: DataDir, older_than: str) -> None:
     """
     before = datetime.now(UTC) - _age(older_than)
     records, _ = _records(data)
-    stored = _stored(data, records)
+    stored, old = _stored(data, records), False
     for record in records:
         run = stored.summaries.get(record.handle) if stored else None
         if record.served and (stored is None or (run and run.state not in ENDED)):
             if record.touched < before:
+                old = True
                 click.echo(f"kept: {record.handle}: its run has not ended", err=True)
         elif _updated(record, stored or NO_RUNS).touched < before:
+            old = True
             _remove(data, record)
+    if not old:
+        click.echo(f"{data.handles}: no record is as old as {older_than}", err=True)
 
 
 def _records(data: DataDir) -> tuple[list[HandleRecord], bool]:

@@ -14,6 +14,7 @@ from turngate.process.execution import EXIT_LIMIT
 from turngate.process.session_store import session_exists
 from turngate.sanitize import last_lines, quoted_lines, visible
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
+from turngate.turn.read import how_it_ended
 from turngate_reference.conversations.conversation import Attempted, SentReply
 from turngate_reference.engine.attempt import contract_for, traces
 from turngate_reference.handle_record import HandleRecord, as_text
@@ -172,7 +173,7 @@ def _ended(done: Attempted) -> str:
         return f"was stopped: it was still running {EXIT_LIMIT:.0f} s after its turn"
     if (code := done.attempt.exit_code) is None:
         return "could not be run"
-    return f"exited with {code}" if code > 0 else f"was killed by signal {-code}"
+    return how_it_ended(code)
 
 
 def continuation(record: HandleRecord, command: str) -> None:

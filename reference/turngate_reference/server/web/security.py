@@ -23,7 +23,10 @@ LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[^\[\]:/@\s]{1,255})(?::[0-9]{1,5})?")
 PAGE = "page"  # the blueprint of what a browser shows
 _WITHOUT_TOKEN = frozenset({"/healthz", "/login"})
-_TOKEN_HINT = "send Authorization: Bearer TOKEN; on the server's machine, turngate serve --print-token prints it"
+_TOKEN_HINT = (
+    "send Authorization: Bearer TOKEN; on the server's machine, turngate serve --print-token prints it, "
+    "with the server's --data-dir if it has one"
+)
 _OWN_PAGE = frozenset({"same-origin", "none"})
 
 

@@ -68,6 +68,12 @@ def test_prune_removes_what_nobody_touched_for_so_long(cli_env: CliEnv) -> None:
     assert (cli_env.root / "project").is_dir()
 
 
+def test_prune_says_that_nothing_is_old_enough(cli_env: CliEnv) -> None:
+    """Otherwise its silence could mean that it has removed something."""
+    said = cli_env.type("handles", "prune", "--older-than", "30d")
+    assert (said.code, said.out, "no record is as old as 30d" in said.err) == (0, "", True)
+
+
 def test_prune_keeps_what_is_in_use(cli_env: CliEnv) -> None:
     """A running conversation is kept, whatever its age, and the process that uses it is named."""
     cli_env.engine("codex", d.codex("hi"))

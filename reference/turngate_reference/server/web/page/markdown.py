@@ -1,11 +1,13 @@
 """Renders an agent's Markdown as HTML that does nothing: no HTML of its own, no images, no styles, only links."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import escapeHtml
+from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markupsafe import Markup
 
@@ -40,12 +42,20 @@ def as_html(text: str) -> Markup:
 @cache
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "breaks": True})
-    parser.enable(["table", "strikethrough"]).disable(["image", "html_block", "html_inline"])
+    parser.enable(["table", "strikethrough"]).disable(["html_block", "html_inline"])
     parser.validateLink = lambda url: bool(_LINK.match(url))  # type: ignore[method-assign]
     # a table that is wider than a phone scrolls, by the keyboard too, and the page doesn't
     parser.add_render_rule("table_open", lambda *_: '<div class="scroll" tabindex="0"><table>\n')
     parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
+    parser.add_render_rule("image", _image)
     return parser
+
+
+def _image(renderer: RendererHTML, tokens: Sequence[Token], at: int, *_: object) -> str:
+    """Render an image as a link to it; inside a link, as its description alone."""
+    image, text = tokens[at], escapeHtml(tokens[at].content or "image")
+    is_in_link = sum(token.nesting for token in tokens[:at] if token.type.startswith("link_"))
+    return text if is_in_link else f"<a{renderer.renderAttrs(image)}>{text}</a>"
 
 
 def _all(tokens: Iterable[Token]) -> Iterator[Token]:
@@ -59,8 +69,8 @@ def _make_inert(token: Token) -> None:
     match token.type:
         case "heading_open" | "heading_close":
             token.tag, token.attrs = "p", {"class": "heading"} if token.nesting > 0 else {}
-        case "link_open":
-            url = str(token.attrs["href"])
+        case "link_open" | "image":
+            url = str(token.attrs["href" if token.type == "link_open" else "src"])
             host = urlsplit(url).netloc or url.partition(":")[2]
             token.attrs = {"href": url, "rel": "noopener noreferrer nofollow", "target": "_blank", "data-host": host}
         case "th_open" | "td_open":

@@ -22,7 +22,6 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from turngate import engine_names, strict_json
 from turngate_reference.access import LoginCodes
-from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH
 from turngate_reference.server.app import Server
 from turngate_reference.server.requests import ApiError, ContinueRequest, IdempotencyKey, ReplyRequest, RunRequest
 from turngate_reference.server.store import runs
@@ -48,9 +47,8 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_VOID = "This address was used before, or is too old. The command below prints a new one."
+_VOID = "This address was used before, or is too old. turngate serve --print-link prints a new one."
 _CLOSED = frozenset({"NOT_WAITING", "INTERACTION_STALE"})
-_HANDLE = re.compile(f"[{ALPHABET}]{{{HANDLE_LENGTH}}}")
 _FILTERS = {
     "shown": display_text.displayed,
     "whole": display_text.whole,
@@ -69,7 +67,8 @@ _FILTERS = {
 
 def run_request(form: Mapping[str, str]) -> dict[str, Any]:
     """Return the request that creates a run, without the fields that were left empty; ApiError if it is invalid."""
-    filled = {name: text for name, text in _texts(form) if text.strip()}
+    # a blank prompt is refused as such, and not as a field that is missing
+    filled = {name: text for name, text in _texts(form) if text.strip() or name == "prompt"}
     request: dict[str, Any] = {name: filled[name] for name in _TEXTS if name in filled}
     if "engine_options" in filled:
         request["engine_options"] = [line for line in filled["engine_options"].split("\n") if line]
@@ -144,8 +143,8 @@ class Pages(Struct, frozen=True):
 
     def inbox(self) -> str:
         """Show the open questions."""
-        sent = request.args.get("sent", "")
-        notice = f"Your reply to {sent} was sent." if _HANDLE.fullmatch(sent) else ""
+        sent = runs.find(self.core.store, request.args.get("sent", ""))
+        notice = f"Your reply to {sent.handle} was sent." if sent else ""
         live = url_for(".live", after=runs.last_event_id(self.core.store))
         inbox = content.inbox(self.core.store, event_id("query", "skip") or 0)
         return self._render("inbox.html", inbox=inbox, notice=notice, live=live)
@@ -194,12 +193,12 @@ class Pages(Struct, frozen=True):
 
     def reply(self, run_id: str) -> AnyResponse:
         """Reply to a question."""
-        run = content.existing(self.core.store, run_id)
+        content.existing(self.core.store, run_id)
         question = runs.question(self.core.store, request.form.get("interaction_id", ""))
         body = reply_request(request.form, question if question and question.run_id == run_id else None)
         self.core.commands.reply(run_id, ReplyRequest.of(body), idempotency_key(request.form, body))
         if request.form.get("back") == "inbox":
-            return redirect(url_for(".inbox", sent=run.handle), 303)
+            return redirect(url_for(".inbox", sent=run_id), 303)
         return redirect(url_for(".run", run_id=run_id, sent=1), 303)
 
     def again(self, run_id: str) -> AnyResponse:

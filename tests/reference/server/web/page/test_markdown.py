@@ -84,8 +84,16 @@ def test_what_could_do_something_is_text(text: str) -> None:
 
 
 def test_an_image_is_not_loaded() -> None:
-    """It becomes a link, and a link in a reference is checked, too."""
-    assert "<img" not in as_html("![x](https://evil.example/x.png)")
+    """It becomes a link, or in a link its description; a link in a reference is checked, too."""
+    html = as_html("![x<](https://evil.example/x.png)")
+    assert "<img" not in html
+    assert 'href="https://evil.example/x.png"' in html
+    assert "!" not in html
+    assert ">x&lt;</a>" in html
+    nested = as_html("[![badge](https://evil.example/x.png)](https://fine.example)")
+    assert nested.count("<a") == 1
+    assert "x.png" not in nested
+    assert "<a" not in as_html("![x](javascript:alert(1))")
     assert "<a" not in as_html("[x][y]\n\n[y]: javascript:alert(1)")
 
 

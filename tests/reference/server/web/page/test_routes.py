@@ -42,8 +42,9 @@ def test_a_question_is_answered_by_its_option(env: ServerEnv, surfer: Surfer) ->
     for said in ("1 run is waiting for you", run_id[-8:], "codex 0.169.0", "no deadline", "paint it", "Which colour?"):
         assert said in inbox
     answer = surfer.send(f"/runs/{run_id}/reply", form=surfer.hidden("/"), option="1")
-    assert (answer.status_code, answer.headers["Location"]) == (303, f"/?sent={run_id[-8:]}")
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"/?sent={run_id}")
     assert f"Your reply to {run_id[-8:]} was sent." in surfer.text(answer.headers["Location"])
+    assert "was sent" not in surfer.text("/?sent=zzzzzzzz")
     env.wait(run_id, State.SUCCEEDED)
     assert runs.last_answer(env.server.store, run_id, 2) == "blue"
     assert "No run is waiting for you" in surfer.text("/")

@@ -63,6 +63,12 @@ def test_an_invalid_run_is_refused(wrong: dict[str, str]) -> None:
         run_request({"engine": "codex", "prompt": "x"} | wrong)
 
 
+def test_a_blank_prompt_is_named() -> None:
+    """It was filled in, so it isn't missing."""
+    with pytest.raises(ApiError, match="prompt: must not be only white space"):
+        run_request({"engine": "codex", "prompt": " \n"})
+
+
 def test_an_option_is_sent_as_the_agent_wrote_it() -> None:
     """Browsers would change an option's line breaks, so the form sends its number."""
     assert reply(question("a\nb", " c "), option="0") == "a\nb"
