@@ -251,15 +251,18 @@ class SimulatedOutput(Struct, frozen=True):
 class ApprovalFile(Struct, frozen=True):
     """Settings that let the engine act without asking, or make it ask: where they are, and what is found there then.
 
-    path: A file, in which `*` stands for any name, or a value. Slots are {work}, {HOME}, the contract's locations of
-        the store, and variables of the environment.
-    found: A TOML file is read as lines such as `table.key = "value"`. {work} is the working directory.
+    path: A file, in which `*` stands for any name, or a variable. Slots are {work}, {HOME}, the contract's locations of
+        the store, variables of the environment, and the values of options, such as {--agent}.
+    found: TOML and JSON are read as sorted lines such as `table.key = "value"` or `list.0.key = 1`, other files as
+        they are. {work} is the working directory; values of options are slots, too.
     unless: The option that outranks the settings.
+    outranks: They outrank a variable that makes it ask.
     """
 
     path: Text
     found: Regex
     unless: Flag | None = None
+    outranks: bool = False
 
 
 class DocumentForm(Struct, frozen=True):

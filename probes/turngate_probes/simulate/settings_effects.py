@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from glob import escape, glob
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +23,7 @@ from turngate import EngineContract, Mode
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract.home_and_workspace import Canary, OutputSetting, Redirect, SetupFile
 from turngate.contract.simulation import ApprovalFile
+from turngate_probes.simulate.arguments import spread
 from turngate_probes.simulate.backend import URL_VARIABLE, Answer, EngineContext, ModelRequest
 from turngate_probes.simulate.printing import simulation
 
@@ -29,6 +31,8 @@ _CONTAINER_PROGRAM = "docker"
 # what a probe puts into the slots of an entry's files; none of it contains a quote, a bracket or white space
 _SLOT = re.compile(r"\\\{(work|home|canary|stranger|planted|marker|collector)\\\}")
 _VALUE = r"[^\s\"',\[\]{}]+"
+_STRING = r'("(?:\\.|[^"\\])*")'
+_COMMENT, _LAST_COMMA = rf"(?s){_STRING}|//[^\n]*|/\*.*?\*/", rf"{_STRING}|,(?=\s*[\]}}])"
 
 
 def visit(contract: EngineContract, argv: Sequence[str], world: EngineContext) -> EngineContext:
@@ -74,47 +78,63 @@ def approving(
     `options` are those that the arguments have; None: a client of a process for several turns may choose more.
     """
     simulated = simulation(contract)
-    if _asks(contract, argv, env) or simulated.arguments.no_settings in (options or ()):
+    if simulated.arguments.no_settings in (options or ()):
         return ()
-    slots = {**env, "work": cwd, "HOME": env.get("HOME", "")}
+    slots = {**env, "work": cwd, "HOME": env.get("HOME", ""), **_option_values(argv)}
     for name, usual in (contract.store.locations if contract.store else {}).items():
         slots[name] = env.get(name) or usual.format_map(slots)
     asking = {found for one in simulated.asks_only_with for found in _settings(one, slots)}
-    if "" in asking:
-        return ()  # a variable outranks every file
-    in_force = (one for one in simulated.approval_files if one.unless is None or one.unless not in (options or ()))
-    files = [found for one in in_force if one.unless is None or options is not None for found in _settings(one, slots)]
-    by_itself = simulated.asks_only_with and not asking and options is not None
+    asked = _asks(contract, argv, env) or not asking.isdisjoint(env)
+    in_force = (
+        one
+        for one in simulated.approval_files
+        if (one.outranks or not asked) and (one.unless is None or (options is not None and one.unless not in options))
+    )
+    files = dict.fromkeys(found for one in in_force for found in _settings(one, slots))
+    by_itself = simulated.asks_only_with and not (asked or asking) and options is not None
     return (*files, *([f"{contract.title} by itself"] if by_itself else []))
 
 
+def _option_values(argv: Sequence[str]) -> dict[str, str]:
+    """Return what follows each long option, whether or not the option takes a value."""
+    return {name: value for name, value in pairwise(spread(argv)) if name.startswith("--")}
+
+
 def _settings(one: ApprovalFile, slots: Mapping[str, str]) -> Iterator[str]:
-    """Yield the files that have these settings; empty for a variable that has them."""
-    if one.path.endswith("}") and re.search(one.found, slots.get(one.path[1:-1], "")):
-        yield ""
+    """Yield the files that have these settings, and the variable that has them as its value."""
+    wanted = re.sub(r"\{(work|--[\w-]+)\}", lambda slot: re.escape(slots.get(slot[1], slot[0])), one.found)
+    if one.path.endswith("}") and re.search(wanted, _normal(slots.get(one.path[1:-1], ""))):
+        yield one.path[1:-1]
     with suppress(OSError, ValueError, KeyError):
         for path in glob(one.path.format_map({name: escape(value) for name, value in slots.items()})):  # noqa: PTH207 - the pattern is absolute
-            text = Path(path).read_text("utf-8")
-            held = "\n".join(_toml(text)) if path.endswith(".toml") else text
-            if re.search(one.found.replace("{work}", re.escape(slots["work"])), held):
+            if re.search(wanted, _normal(Path(path).read_text("utf-8"), is_toml=path.endswith(".toml"))):
                 yield path
 
 
-def _toml(text: str) -> Iterator[str]:
-    """Yield the values in a TOML file, each with its whole key."""
+def _normal(text: str, *, is_toml: bool = False) -> str:
+    """Return the values in TOML, or in JSON with comments, as lines, each with its whole key; another text as it is."""
+    with suppress(ValueError):
+        held = _toml(text) if is_toml else json.loads(re.sub(_LAST_COMMA, r"\1", re.sub(_COMMENT, r"\1", text)))
+        return "\n".join(_values(held)) if isinstance(held, dict) else text
+    return text
+
+
+def _toml(text: str) -> dict[str, Any]:
     import tomllib  # noqa: PLC0415 - slow to import, and few homes have such files
 
-    return _values(tomllib.loads(text))
+    return tomllib.loads(text)
 
 
 def _values(table: Mapping[str, Any], within: str = "") -> Iterator[str]:
-    """Yield the values in a table and in those in it."""
-    for key, value in table.items():
-        for one in value if isinstance(value, list) and value and isinstance(value[0], dict) else [value]:
-            if isinstance(one, dict):
-                yield from _values(one, f"{within}{key}.")
-            else:
-                yield f"{within}{key} = {json.dumps(one, default=str, ensure_ascii=False)}"
+    """Yield the values in a table and in those in it, in the order of their keys."""
+    for key, value in sorted(table.items()):
+        inner = value
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            inner = {f"{number}": one for number, one in enumerate(value)}
+        if isinstance(inner, dict):
+            yield from _values(inner, f"{within}{key}.")
+        else:
+            yield f"{within}{key} = {json.dumps(value, default=str, ensure_ascii=False)}"
 
 
 def files_named(contract: EngineContract, prompt: str, env: Mapping[str, str], cwd: str) -> str:

@@ -120,7 +120,14 @@ def test_a_process_for_several_turns_may_begin_with_a_session(
 
 ASKS, ALLOWS = '{"permission": {"bash": "ask", "edit": {"*": "deny"}}}', '{"permission": {"bash": "allow"}}'
 CONFIG = "home/.codex/config.toml"
-GEMINI_TURN, CLAUDE_TURN = ("--skip-trust", "-p", "hi"), ("-p", "hi")
+GEMINI_TURN, CLAUDE_TURN, OC = ("--skip-trust", "-p", "hi"), ("-p", "hi"), ("run", "hi")
+ASKED, AGENT = {"OPENCODE_PERMISSION": '{"bash": "ask", "edit": "ask"}'}, "---\npermission:\n  bash: allow\n---\nhi\n"
+BUILD = '{"agent": {"build": {"permission": {"bash": "allow", "edit": "allow"}}}}'
+
+
+def policy(*lines: str) -> str:
+    """Return a rule of a policy with these lines."""
+    return "\n".join(("[[rule]]", *lines, ""))
 
 
 @each(
@@ -229,6 +236,59 @@ GEMINI_TURN, CLAUDE_TURN = ("--skip-trust", "-p", "hi"), ("-p", "hi")
         ("opencode", ("run", "hi"), {"work/opencode.json": ALLOWS}, {"OPENCODE_CONFIG_CONTENT": ASKS}, 0),
         ("opencode", ("acp",), {}, {}, 0),
         ("opencode", ("acp",), {"work/opencode.json": ALLOWS}, {}, 1),
+        ("opencode", OC, {"home/.config/opencode/opencode.jsonc": f"// https://x\n{ASKS[:-1]},}}"}, {}, 0),
+        ("opencode", OC, {"work/opencode.jsonc": ASKS}, {}, 0),
+        ("opencode", OC, {"work/.opencode/opencode.json": ASKS}, {}, 0),
+        ("opencode", OC, {"own/opencode.json": ASKS}, {"OPENCODE_CONFIG_DIR": "own"}, 0),
+        ("opencode", OC, {"work/opencode.json": '{"permission": "ask"}'}, {}, 0),
+        ("opencode", OC, {"work/opencode.json": '{"tools": {"bash": false, "write": false}}'}, {}, 0),
+        ("opencode", OC, {}, {"OPENCODE_PERMISSION": '{"*": "ask", "bash": "allow", "edit": "allow"}'}, 1),
+        ("opencode", OC, {}, {"OPENCODE_PERMISSION": '{"bash": {"*": "allow"}, "edit": {"*": "allow"}}'}, 1),
+        ("opencode", OC, {}, ASKED, 0),
+        ("opencode", OC, {}, {**ASKED, "OPENCODE_CONFIG_CONTENT": BUILD}, 1),
+        ("opencode", OC, {"work/opencode.json": BUILD}, ASKED, 1),
+        ("opencode", OC, {"home/.config/opencode/agent/w.md": AGENT}, ASKED, 0),
+        ("opencode", ("run", "--agent", "w", "hi"), {"home/.config/opencode/agent/w.md": AGENT}, ASKED, 1),
+        ("opencode", ("run", "--agent=w", "hi"), {"home/.config/opencode/agent/w.md": AGENT}, ASKED, 1),
+        (
+            "gemini",
+            GEMINI_TURN,
+            {"home/.gemini/policies/a.toml": policy('toolName = "*"', 'decision = "allow"')},
+            {},
+            1,
+        ),
+        (
+            "gemini",
+            GEMINI_TURN,
+            {"home/.gemini/policies/a.toml": policy('decision = "allow"', 'toolName = ["replace"]')},
+            {},
+            1,
+        ),
+        (
+            "gemini",
+            GEMINI_TURN,
+            {"home/.gemini/policies/a.toml": policy('decision = "allow"') + policy('toolName = "*"')},
+            {},
+            0,
+        ),
+        (
+            "gemini",
+            GEMINI_TURN,
+            {"own/.gemini/settings.json": '{"general": {"defaultApprovalMode": "auto_edit"}}'},
+            {"GEMINI_CLI_HOME": "own"},
+            1,
+        ),
+        ("gemini", GEMINI_TURN, {"home/.gemini/settings.json": '{"tools": {"allowed": ["ShellTool"]}}'}, {}, 1),
+        ("gemini", GEMINI_TURN, {"home/.gemini/settings.json": '{"tools": {"autoAccept": true}}'}, {}, 0),
+        (
+            "claude",
+            CLAUDE_TURN,
+            {"work/.claude/settings.local.json": '{"permissions": {"allow": ["Write"]}}'},
+            {},
+            1,
+        ),
+        ("claude", CLAUDE_TURN, {"home/.claude/settings.json": '{"hooks": {"PreToolUse": [{"hooks": []}]}}'}, {}, 1),
+        ("claude", CLAUDE_TURN, {"home/.claude/settings.json": '{"hooks": {"Stop": [{"hooks": []}]}}'}, {}, 0),
     ],
 )
 def test_a_file_can_skip_approval(
@@ -260,6 +320,8 @@ def test_a_file_can_skip_approval(
         ({"method": "session/set_config_option", "params": {"configId": "mode", "value": "plan"}}, 1),
         ({"agent": "plan", "parts": []}, 1),
         ({"permission": [{"permission": "*", "pattern": "*", "action": "ask"}]}, 0),
+        ({"permission": []}, 1),
+        ({"permission": [{"permission": "*", "action": "ask"}, {"action": "allow", "permission": "edit"}]}, 1),
     ],
 )
 def test_a_client_can_make_opencode_ask(sent: dict[str, object], count: int) -> None:
