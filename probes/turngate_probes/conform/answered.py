@@ -19,6 +19,7 @@ ONE_PROCESS = "COMMAND started a process for several turns, in which the engine 
 NO_THIRD_TURN = "COMMAND did not send TURNGATE_REPLY_2"
 NO_CANCEL = "COMMAND did not cancel the turn after TURNGATE_CANCEL_AFTER_SEC"
 OTHER_OUTPUT = "COMMAND asks for an output that the contract of the engine doesn't describe"
+FORKS = "COMMAND has each turn go on in a new session, so every id is new"
 NO_FILE = "a prompt of 200 KB is only in TURNGATE_PROMPT_FILE; read it there"
 STILL_READ = "call {number}: COMMAND still read what the engine printed when its time was over: the machine is too slow"
 TOO_LONG = "the engine was never started with a long prompt, but it was with a short one"
@@ -46,12 +47,21 @@ def unanswered(evidence: Evidence, contract: EngineContract) -> tuple[ScenarioRe
         return ScenarioResult.SKIPPED, NO_THIRD_TURN
     if call := still_read(evidence):
         return ScenarioResult.UNANSWERED, STILL_READ.format(number=call.number)
-    if evidence.scenario.cancel_after and all(ran.seconds >= evidence.scenario.deadline for ran in evidence.ran):
-        return ScenarioResult.SKIPPED, NO_CANCEL
+    if why := _not_shown(evidence):
+        return ScenarioResult.SKIPPED, why
     processes = (call for call in turns if call.started.kind == "process")
     if not all(in_process(evidence.scenario, _transport(call, contract)) for call in processes):
         return ScenarioResult.SKIPPED, ONE_PROCESS
     return None
+
+
+def _not_shown(evidence: Evidence) -> str:
+    """Return why what COMMAND did can't show what its scenario is about; empty: it can."""
+    is_fresh = any(play.session == "fresh" for play in evidence.scenario.plays)
+    if is_fresh and any(call.started.forks for call in turns_of(evidence)):
+        return FORKS
+    is_late = all(ran.seconds >= evidence.scenario.deadline for ran in evidence.ran)
+    return NO_CANCEL if evidence.scenario.cancel_after and is_late else ""
 
 
 def _transport(call: EngineCall, contract: EngineContract) -> str:

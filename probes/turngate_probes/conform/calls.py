@@ -42,10 +42,10 @@ class Started(Struct, frozen=True):
     command of the release that is not simulated. `problem` says what is refused, or isn't simulated.
     `resumed` and `prompt` are what the arguments ask for; the prompt is None if it comes on standard input.
     `chosen` is the id that the caller gives to a new session. `forgotten` are the options that a resumed session
-    forgets; None: they aren't known. `newest_session` is the option that asks for the newest session instead of an id.
-    `auto_approving` lists what lets the engine act without asking: arguments, variables, files. `unless_asked` are
-    those that a client of a process for several turns can outrank: what it sends then has `makes_ask`. What has
-    `lets_act` lets it act. `forms` are the forms of its messages.
+    forgets; None: they aren't known. `forks`: it goes on in a new session. `newest_session` is the option that asks for
+    the newest session instead of an id. `auto_approving` lists what lets the engine act without asking: arguments,
+    variables, files. `unless_asked` are those that a client of a process for several turns can outrank: what it sends
+    then has `makes_ask`. What has `lets_act` lets it act. `forms` are the forms of its messages.
     `stdin` is what kind of file standard input is. `at` is a monotonic time in seconds.
     """
 
@@ -62,6 +62,7 @@ class Started(Struct, frozen=True):
     problem: str = ""
     chosen: str | None = None
     forgotten: tuple[str, ...] | None = ()
+    forks: bool = False
     auto_approving: tuple[str, ...] = ()
     unless_asked: tuple[str, ...] = ()
     makes_ask: str | None = None
@@ -132,7 +133,7 @@ class EngineCall(Struct, frozen=True):
                 continue
             if method == _TURN and opened:
                 named.pop()  # no turn ran where the session was opened
-            named.append(str(params["cwd"]))
+            named.append(os.path.realpath(str(params["cwd"])))
             opened = method in _OPENING
         return self.noted or tuple(named) or ((self.started.cwd,) if sent else ())
 

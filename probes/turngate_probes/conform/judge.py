@@ -1,5 +1,6 @@
 """Judges one run of a scenario: from the records of its calls, COMMAND's exit codes and its output."""
 
+import os
 import re
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -153,7 +154,8 @@ def _arguments(evidence: Evidence) -> Iterator[Breach]:
 def _directory(evidence: Evidence) -> Iterator[Breach]:
     for call in _turns(evidence):
         owner = _owner(evidence, call)
-        fitting = [talk.workspace for talk in ([owner] if owner else [ran.conversation for ran in evidence.ran])]
+        talks = [owner] if owner else [ran.conversation for ran in evidence.ran]
+        fitting = [os.path.realpath(talk.workspace) for talk in talks]
         for directory in call.directories:
             if directory not in fitting:
                 yield _breach("same-directory", f"it ran in {directory} instead of TURNGATE_WORKSPACE", call)
@@ -161,7 +163,10 @@ def _directory(evidence: Evidence) -> Iterator[Breach]:
 
 def _stdin(evidence: Evidence) -> Iterator[Breach]:
     for call in _turns(evidence):
-        if call.ended and not call.stdin_closed and call.started.kind == "turn" and _reads_input(evidence):
+        started = call.started
+        # an engine that has its prompt doesn't wait for a terminal
+        typed = started.stdin == "terminal" and started.prompt is not None
+        if call.ended and not call.stdin_closed and started.kind == "turn" and not typed and _reads_input(evidence):
             yield _breach("stdin", f"standard input was an open {call.started.stdin}", call)
 
 

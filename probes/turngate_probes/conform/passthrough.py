@@ -26,12 +26,13 @@ CHUNK = 2**16
 def run(plan: ConformPlan, contract: EngineContract, record: CallRecord, started: Started) -> int:
     """Run the call; return the exit code of the CLI, which alone decides whether it refuses its arguments."""
     # never the HOME that COMMAND chose: it may be the user's, with a login and settings
+    types = started.stdin == "terminal" and started.prompt is not None
     is_home = Path(os.environ["HOME"]) == Path(plan.folder, HOME)
     process = subprocess.Popen(
         (plan.real, *started.argv),
         env={**os.environ, **(plan.real_env if is_home else plan.elsewhere)},
         preexec_fn=_die_with_parent,  # noqa: PLW1509 - no thread runs yet
-        stdin=subprocess.PIPE,
+        stdin=None if types else subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -48,7 +49,8 @@ def run(plan: ConformPlan, contract: EngineContract, record: CallRecord, started
         threading.Thread(target=_copy, args=(process.stdout, sys.stdout.buffer, kept["stdout"], note)),
         threading.Thread(target=_copy, args=(process.stderr, sys.stderr.buffer, kept["stderr"])),
     ]
-    threading.Thread(target=_feed, args=(RecordedStdin(record), process.stdin), daemon=True).start()
+    if process.stdin:
+        threading.Thread(target=_feed, args=(RecordedStdin(record), process.stdin), daemon=True).start()
     for thread in outputs:
         thread.start()
     code = process.wait()

@@ -81,6 +81,7 @@ def _described(
             chosen=asked_for and asked_for.session,
             newest_session=" ".join(latest),
             forgotten=asked_for and asked_for.forgotten,
+            forks=bool(asked_for and asked_for.forks),
         )
     try:
         asked = arguments.read(contract, named(contract, argv, newest))
@@ -90,7 +91,7 @@ def _described(
     syntax = simulation(contract).arguments
     chosen, file = asked.line.last(syntax.working_directory), asked.line.last(syntax.prompt_file)
     tokens = tuple(token for token in argv if token != asked.prompt)
-    cwd, forgotten = str(Path(start.cwd, chosen or "")), arguments.forgotten(contract, asked.line)
+    cwd, forgotten = os.path.realpath(Path(start.cwd, chosen or "")), arguments.forgotten(contract, asked.line)
     options = {*forgotten, *(name for name, _ in asked.line.options)}
     auto_approving = (*_auto_approving(tokens, contract), *approving(contract, argv, env, cwd, options))
     return replace(
@@ -102,6 +103,7 @@ def _described(
         newest_session=" ".join(latest),
         chosen=asked.line.last(syntax.new_session),
         forgotten=forgotten,
+        forks=asked.line.last(syntax.fork) is not None,
         auto_approving=auto_approving,
     )
 
@@ -268,7 +270,7 @@ class _Call(SimulatedProcess):
     def entered(self, cwd: str) -> None:
         """Record the directory of the session."""
         if self.kind == "process":
-            self.record.worked_in(cwd)
+            self.record.worked_in(os.path.realpath(cwd))
             if self.faults.together:
                 self._await_others()
 

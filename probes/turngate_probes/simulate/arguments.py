@@ -231,8 +231,10 @@ class LineReader:
             if equals and "unexpected" in self.syntax.refusals:
                 self._refuse("unexpected", option, value)
             self.line.options.append((option.name, None))
+            if attached:  # short options in one word
+                rest.insert(0, f"-{attached}")
             return
-        given = [value] if equals else [attached] if attached else self._values(option, rest)
+        given = [attached] if attached else [value] if equals else self._values(option, rest)
         if not given and not option.optional and self.syntax.no_value == "refused":
             self._refuse("missing", option, key=typed.lstrip("-"))
         for value in given or [""]:

@@ -7,15 +7,14 @@ import pytest
 from msgspec.structs import replace
 
 from tests.conform.orchestrators.catalogue import CORRECT
-from tests.probes.conform.sessions import CLAUDE, CODEX, IDLE, PROCESS, conform
+from tests.probes.conform.sessions import BEGUN, CLAUDE, CODEX, IDLE, PROCESS, RAN, conform
 from turngate import Stop, load_contract
-from turngate_probes.conform.answered import (
-    NO_CALL,
-    OTHER_OUTPUT,
-    still_read,
-)
+from turngate_probes.conform.answered import FORKS, NO_CALL, OTHER_OUTPUT, still_read, unanswered
+from turngate_probes.conform.calls import CallEnd, EngineCall
 from turngate_probes.conform.catalogue import NOT_REACHED, scenarios
 from turngate_probes.conform.conform_report import Conformance, ScenarioResult
+from turngate_probes.conform.judge import Evidence
+from turngate_probes.conform.player import described
 from turngate_probes.conform.run import play
 from turngate_probes.conform.session import ConformSession
 from turngate_probes.harness.interrupt import Interrupt
@@ -107,6 +106,16 @@ def test_what_a_plain_text_cannot_show_is_skipped(tmp_path: Path) -> None:
         (ScenarioResult.PASS, ""),
         (ScenarioResult.SKIPPED, OTHER_OUTPUT),
     ]
+
+
+def test_a_fresh_session_can_not_be_told_from_a_fork() -> None:
+    """A fork gets an id of its own in every turn."""
+    argv = ("-p", "--output-format", "json", "--fork-session", "hi")
+    assert described(CLAUDE, argv, {}, None).forks
+    for forks, missing in ((False, None), (True, (ScenarioResult.SKIPPED, FORKS))):
+        started, end = replace(BEGUN, forks=forks, prompt="first"), CallEnd("s", 0, 1.0)
+        call = EngineCall(1, started, end, b"", stdin_closed=True, stdout=b"", stderr="", signals=(), handle="s")
+        assert unanswered(Evidence(scenarios()["fresh-session"], (RAN,), (call,)), CODEX) == missing
 
 
 def test_a_driver_that_fails_at_once_is_quoted(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -326,6 +327,22 @@ def test_each_conversation_has_its_directory() -> None:
         assert rules(*calls, did=(ran(A), ran(there))) == broken
     both = call(1, f"{A.prompts[0]}, {B.prompts[0]}", cwd="/work-2")
     assert rules(both, did=(ran(A), ran(there))) == []
+
+
+def test_a_directory_may_be_spelled_in_another_way(tmp_path: Path) -> None:
+    """A link, or a slash at the end, leads to the same one."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "work")
+    there = replace(A, workspace=str(tmp_path / "link"))
+    assert rules(call(1, A.prompts[0], cwd=str(tmp_path / "work")), did=(ran(there),)) == []
+
+
+def test_a_terminal_holds_only_an_engine_that_reads_its_prompt_there() -> None:
+    """It never ends, and nobody waits for it if the prompt is an argument."""
+    for prompt, broken in ((A.prompts[0], []), (None, ["stdin"])):
+        typed = call(1, A.prompts[0], stdin="terminal", stdin_closed=False)
+        typed = replace(typed, stdin=A.prompts[0].encode(), started=replace(typed.started, prompt=prompt))
+        assert rules(typed, GOOD[1]) == broken
 
 
 def test_only_some_rules_hold_for_every_command() -> None:

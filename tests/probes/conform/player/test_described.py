@@ -80,7 +80,8 @@ def test_the_latest_session_gets_a_name() -> None:
 def test_an_option_can_choose_the_directory() -> None:
     """The engine works there, wherever its process was started."""
     here = described(CODEX, (*START, "-"), {}, None).cwd
-    chosen = [described(CODEX, ("exec", "--cd", cwd, "--json", "-"), {}, None).cwd for cwd in ("/tmp", "docs")]
+    words = ("/tmp", "docs/../docs")
+    chosen = [described(CODEX, ("exec", "--cd", cwd, "--json", "-"), {}, None).cwd for cwd in words]
     assert (here, chosen) == (str(Path.cwd()), ["/tmp", str(Path.cwd() / "docs")])
 
 
@@ -328,5 +329,28 @@ def test_a_client_can_make_opencode_ask(sent: dict[str, object], count: int) -> 
     """The mode `plan` refuses edits, but runs commands without asking."""
     started = described(load_contract("opencode", "1.18.33"), ("acp",), {}, None)
     text = json.dumps(sent).encode()
+    call = EngineCall(1, started, None, text, stdin_closed=True, stdout=b"", stderr="", signals=(), handle=None)
+    assert len(call.auto_approving) == count
+
+
+ACTS, ASKS_FIRST = {"sandbox": "workspace-write"}, {"approvalPolicy": "untrusted", "sandbox": "read-only"}
+
+
+@each(
+    "sent, count",
+    [
+        ([ASKS_FIRST], 0),
+        ([{"approvalPolicy": "untrusted", **ACTS}], 0),
+        ([ACTS], 1),
+        ([ASKS_FIRST, {"approvalPolicy": "never", "sandboxPolicy": {"type": "dangerFullAccess"}}], 1),
+        ([ASKS_FIRST, {"approvalPolicy": "never", "sandboxPolicy": {"type": "externalSandbox"}}], 1),
+        ([{**ASKS_FIRST, "config": {"approval_policy": "never", "sandbox_mode": "danger-full-access"}}], 1),
+        ([ASKS_FIRST, {"sandboxPolicy": {"type": "workspaceWrite"}}], 0),
+    ],
+)
+def test_a_later_message_can_let_codex_act(sent: list[dict[str, object]], count: int) -> None:
+    """A turn, and a setting in the request that opens its thread, outrank what the client chose for the thread."""
+    started = described(CODEX, ("app-server",), {}, None)
+    text = b"\n".join(json.dumps({"params": params}).encode() for params in sent)
     call = EngineCall(1, started, None, text, stdin_closed=True, stdout=b"", stderr="", signals=(), handle=None)
     assert len(call.auto_approving) == count

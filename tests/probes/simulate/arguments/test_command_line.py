@@ -29,6 +29,14 @@ def test_commands_options_and_words_are_told_apart() -> None:
     assert (line.last("-m"), line.has("--json", None), line.last("--image")) == ("a", True, None)
 
 
+def test_short_options_may_be_one_word() -> None:
+    """A switch before others, a value after an option, also one with an equals sign."""
+    options = {**OPTIONS, "-p": AcceptedOption("--print")}
+    reader = LineReader(options, ArgumentSyntax(attached=True), [()])
+    assert reader.read(["-pma=b", "word"]).options == [("--print", None), ("--model", "a=b")]
+    assert reader.read(["-pm", "a"]).options == [("--print", None), ("--model", "a")]
+
+
 def test_several_values_end_with_the_next_option() -> None:
     """An option with several values takes words up to the next option."""
     line = _read(["--image", "a", "b", "--json", "c"])
