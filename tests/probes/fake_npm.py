@@ -1,10 +1,11 @@
 """A stand-in for npm: a registry of one package, controlled by files in a folder, which is what it has for an address.
 
-`published.json` lists the versions. `fail-<command>` is the stderr of a failing command. `wait-<command>` is a fifo
-that the command reads to its end before it continues. `without` lists what an installation lacks: `executable`,
-`integrity`, `pin` (the lockfile is rewritten), `lock` (it is empty), or `build` (no build for this platform, though the
-package names one for each). `calls` records every call, and `surroundings` the folder and the variables of each. If
-there is a file `engine`, it is installed as codex, with the installed version and `faults-<version>` next to it.
+`published.json` lists the versions. `fail-<command>` is the stderr of a failing command, `says-<command>` that of one
+that succeeds. `wait-<command>` is a fifo that the command reads to its end before it continues. `without` lists what an
+installation lacks: `executable`, `integrity`, `pin` (the lockfile is rewritten), `lock` (it is empty), or `build` (no
+build for this platform, though the package names one for each). `calls` records every call, and `surroundings` the
+folder and the variables of each. If there is a file `engine`, it is installed as codex, with the installed version and
+`faults-<version>` next to it.
 """
 
 import base64
@@ -29,6 +30,8 @@ def main() -> None:
         (registry / f"wait-{command}").read_bytes()
     if (registry / f"fail-{command}").exists():
         sys.exit((registry / f"fail-{command}").read_text())
+    if (registry / f"says-{command}").exists():
+        sys.stderr.write((registry / f"says-{command}").read_text())
     published = json.loads((registry / "published.json").read_text())
     if command == "view":
         view(published, sys.argv[2], sys.argv[3])

@@ -180,5 +180,10 @@ def _outcome(report: "DoctorReport") -> str:
         return ", ".join(f"{visible(each.name)} is {each.verdict}" for each in bad)
     if report.exit_code == 0:
         return "each release that was found is compatible by its clause set"
-    none = ", ".join(dict.fromkeys(visible(each.name) for each in report.releases if not each.verdict))
-    return f"no verdict on {none}" if none else "not all was searched" if report.not_searched else "nothing was found"
+    loose = [each for each in report.releases if each.knowledge == "not_pinned"]
+    open_ = [each for each in report.releases if not each.verdict and each not in loose]
+    none = ", ".join(dict.fromkeys(visible(each.name) for each in open_))
+    why = [f"no verdict on {none}"] if none else []
+    why += [f"{visible(each.found[0].place)} pins no release of {each.engine}" for each in loose]
+    why += ["not all was searched"] if report.not_searched else []
+    return "; ".join(why) or "nothing was found"

@@ -39,7 +39,8 @@ def init(names: tuple[str, ...], *, yes: bool) -> int:
         raise UsageError(f"{versions[0]} is a release", f"name the engine alone: turngate init {versions[0].engine}")
     chosen = [target.engine for target in targets] or engines_of(folder)
     if not chosen:
-        raise UsageError("no file here pins an engine, and none is on PATH", "name one: turngate init codex")
+        what = "no file in this folder pins an engine, and none is on PATH; the folders below it are not searched"
+        raise UsageError(what, "`turngate doctor` searches them, too; or name one: turngate init codex")
     files = list(first_files(folder, list(dict.fromkeys(chosen)), source_of_turngate()))
     for file in files:
         click.echo(f"{file.path}:\n" + "".join(f"  {visible(line)}\n" for line in file.text.splitlines()))

@@ -28,7 +28,9 @@ from turngate_probes.releases.source import Release, ReleaseSource, default_regi
 from turngate_probes.releases.target import Target
 from turngate_probes.report.build import build
 from turngate_probes.report.reports import Entry, ProbeReport, ReleaseReport
+from turngate_probes.report.wording import OWN_PIN
 
+NOT_ASKED = "{} could not be reached, so this is the newest release that was known when it last could"
 CROSSED = ("upgrade.resume", "rollback.resume", "rollback.touched")
 CROSSING_TURNS = 5
 
@@ -36,7 +38,7 @@ CROSSING_TURNS = 5
 class ReleaseQuestion(Struct, frozen=True):
     """The question: can you upgrade from `old` to `new`? `crossed` are the clauses that test both in a shared HOME.
 
-    `expected` are the entries of the baseline file named `baseline`.
+    `expected` are the entries of the baseline file named `baseline`. `is_own_pin`: nobody named `old`.
     """
 
     old: Target
@@ -45,6 +47,7 @@ class ReleaseQuestion(Struct, frozen=True):
     crossed: tuple[str, ...]
     expected: tuple[Entry, ...]
     baseline: str | None
+    is_own_pin: bool = False
 
 
 class ReleaseAnswer(Struct, frozen=True):
@@ -93,6 +96,7 @@ class Collecting:
             answers = self._kept(self._registry, versions) if self._registry else {}
             answers |= {name: answer.result() for name, answer in probing.items()}
         before, after = answers[str(old)], answers[str(new)]
+        before, after = remarked(question, self._registry, before, after)
         both = all(answer.release.failed is None and answer.release.executable for answer in (before, after))
         cross = both and self.question.crossed and not self.interrupt.is_set()
         crossing = self._crossed(old, new) if cross else None
@@ -151,6 +155,22 @@ class Collecting:
             path.unlink(missing_ok=True)
         report = build(events)
         return ReleaseAnswer(report, report.releases[0], events)
+
+
+def remarked(
+    question: ReleaseQuestion, registry: Registry | None, before: ReleaseAnswer, after: ReleaseAnswer
+) -> tuple[ReleaseAnswer, ReleaseAnswer]:
+    """Add to the releases what qualifies how they were chosen."""
+    if question.is_own_pin:
+        before = _remarked(before, OWN_PIN)
+    if registry and registry.is_stale and question.new.version == LATEST:
+        after = _remarked(after, NOT_ASKED.format(registry.title))
+    return before, after
+
+
+def _remarked(answer: ReleaseAnswer, remark: str) -> ReleaseAnswer:
+    release = answer.release
+    return replace(answer, release=replace(release, note=f"{release.note or 'not tested'}; {remark}"))
 
 
 def located(

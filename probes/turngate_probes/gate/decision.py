@@ -110,7 +110,8 @@ def rule(
     standing = [reason for reason in against if reason.clause not in excusing]
     for entry in entries:
         if entry.state == "passes":
-            text = f"{entry.clause} passes now: remove {entry.at} ({entry.reason})"
+            now = "is a known caveat" if results.of(entry.clause) is Result.DEVIATES else "passes"
+            text = f"{entry.clause} {now} now: remove {entry.at} ({entry.reason})"
             standing.append(GateReason("baseline", f"baseline {entry.clause}", text, entry.clause, entry.at))
     left_open = [*_unanswered(old), *_unanswered(new)]
     outcome = GateOutcome.FAIL if standing else GateOutcome.UNANSWERED if left_open else GateOutcome.PASS
@@ -213,7 +214,7 @@ def actions(old: ReleaseReport, new: ReleaseReport, compared: Sequence[Differenc
 def _caveats(old: ReleaseReport, new: ReleaseReport, declared: Sequence[Difference]) -> Iterator[Action]:
     """Return the caveats of the newer release, and those `declared` only for it that did not occur this time."""
     before, after = (dict.fromkeys(_parts(release)) for release in (old, new))
-    added = dict.fromkeys((row.clause or row.subject, row.detail) for row in declared)
+    added = dict.fromkeys((row.clause or row.subject, part) for row in declared for part in row.detail.split("; "))
     stale = {clause.id for clause in new.clauses if clause.stale}
     for clause, text in after | {caveat: None for caveat in added if caveat[0] not in stale}:
         is_new = (clause, text) in added and (clause, text) not in before
@@ -426,6 +427,7 @@ def question(
         crossed if clauses else CROSSED,
         expected_failures(baseline, engine) if baseline else (),
         str(baseline) if baseline else None,
+        is_own_pin=not old,
     )
 
 

@@ -19,7 +19,8 @@ _SETTINGS = """\
 # What `turngate gate` tests: whether you can upgrade to the newest release of these engines.
 engines = [{engines}]
 reports = ["gate.html"]
-# The releases in use, if no file here pins them:
+# The releases in use. Without this, and without a pin in a file of this folder itself, the gate compares with
+# turngate's own pinned releases, not with yours. `turngate doctor` finds yours in the folders below, too.
 # in-use = ["{first}@VERSION"]
 """
 

@@ -21,7 +21,17 @@ NO_NPM = "npm is not on PATH: install Node.js 20 or newer"
 NPM_CACHE = ".npm-cache"
 _FIELDS = ("version", "dist.integrity", "--json")
 _SHOWN_LINES = 6
-_CHATTER = ("code ", "errno ", "syscall ", "path ", "at ", "A complete log of this run")
+_CHATTER = (
+    "npm http ",
+    "npm notice",
+    "npm warn",
+    "code ",
+    "errno ",
+    "syscall ",
+    "path ",
+    "at ",
+    "A complete log of this run",
+)
 
 _FLAGS = (
     *NPM_FLAGS,
@@ -29,12 +39,14 @@ _FLAGS = (
     "--include=optional",  # the builds for each platform are optional dependencies
     "--no-audit",
     "--no-fund",
-    "--loglevel=error",
+    "--loglevel=http",  # which tells what came from npm's cache
     # npm would wait 10 s and then a minute before it reports that the registry is unreachable
     "--fetch-retry-mintimeout=1000",
     "--fetch-retry-maxtimeout=5000",
 )
 
+# where the registry can't be reached, npm takes what it once saved, and succeeds
+_STALE = re.compile(r"(?m)^npm http .*\(cache stale\)$")
 _UNREACHABLE = (
     "EAI_AGAIN|ECONNREFUSED|ECONNRESET|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EPROTO|ERR_SOCKET_TIMEOUT|ETIMEDOUT|"
     "FETCH_ERROR|E429|E5..|CERT_.*|.*_CERT.*|ERR_TLS.*"
@@ -67,7 +79,12 @@ class NpmError(MachineError):
 
 
 def npm(args: tuple[str, ...], stop: Stop | None = None, folder: Path | None = None) -> str:
-    """Run npm, with the user's own settings for it, and return its standard output.
+    """Run npm, with the user's own settings for it, and return its standard output."""
+    return _printed(args, stop, folder)[0]
+
+
+def _printed(args: tuple[str, ...], stop: Stop | None = None, folder: Path | None = None) -> tuple[str, str]:
+    """Run npm, and return its standard output and standard error.
 
     `folder` has the package.json to work on, if any; `stop` ends it early.
 
@@ -80,7 +97,7 @@ def npm(args: tuple[str, ...], stop: Stop | None = None, folder: Path | None = N
         raise NotInstalledError(NO_NPM, "or pass an executable: ENGINE=/path/to/executable")
     exit_code, stdout, stderr = run_manager("npm", (executable, *args, *_FLAGS), args[0], folder, stop)
     if exit_code == 0:
-        return stdout
+        return stdout, stderr
     error_code = re.search(r"^npm (?:ERR!|error) code (\S+)", stderr, re.MULTILINE)
     code = error_code[1] if error_code else ""
     bare = (re.sub(r"^npm (?:ERR!|error)( network| notarget)? ?", "", line).strip() for line in stderr.splitlines())
@@ -114,8 +131,9 @@ class NpmRegistry(Registry, frozen=True):
     def listed(self, stop: Stop | None) -> Self:
         """Query all releases and their integrity, without pre-releases."""
         # not `@*`, which means only the latest one to npm
-        integrity = _integrity(npm(("view", f"{self.package}@>=0.0.0", *_FIELDS), stop))
-        return replace(self, versions=tuple(integrity), integrity=integrity)
+        printed, log = _printed(("view", f"{self.package}@>=0.0.0", *_FIELDS), stop)
+        integrity = _integrity(printed)
+        return replace(self, versions=tuple(integrity), integrity=integrity, is_stale=bool(_STALE.search(log)))
 
     def with_integrity(self, versions: Iterable[str], stop: Stop | None) -> Self:
         """Query the integrity of versions that are not in the list."""

@@ -28,6 +28,7 @@ _DOCKERFILE = r"(?:.*\.)?(?:Dockerfile|Containerfile)(?:\..*)?"
 _SPEC = r"[^\s\"',:;()\[\]{}]+"
 _REQUIREMENT = r"(?![\w.-])(?:\[[\w,. -]*\])? *(?P<REQ>(?:[=<>~!]=?=? *[^\s;#,\"')\\]+ *,? *)*)"
 _VALUE = r"\"?NAME\"? *= *(?:\{[^}\n]{0,200}?version *= *)?[\"'](?P<VAL>[^\"'\n]*)[\"']"
+_IN_USE = r"(?m:^in-use *= *\[)[^\]]{0,2000}?[\"']TOOL@(?P<SET>[^\"'\n]+)"
 # by path, how a file says which release it is; NAME is a package of the engine, TOOL also its name as a tool
 _LOCKS = {
     r"package-lock\.json|npm-shrinkwrap\.json": rf'"(?:node_modules/)?NAME": ?\{{\s*"version": ?"(?P<SPEC>{_SPEC})',
@@ -40,14 +41,16 @@ _LOCKS = {
 _MANIFESTS = {
     r"package\.json": r'"NAME"\s*:\s*"(?P<VAL>[^"]*)"',
     r"requirements.*\.in": rf"(?m:^NAME{_REQUIREMENT})",
-    r"pyproject\.toml|Pipfile|setup\.cfg": rf"{_VALUE}|(?<![\w./-])NAME{_REQUIREMENT}",
+    r"pyproject\.toml|Pipfile|setup\.cfg": rf"{_VALUE}|(?<![\w./-])NAME{_REQUIREMENT}|{_IN_USE}",
 }
 _OTHERS = {
     r"(?:requirements|constraints).*\.txt|requirements/.*\.(?:txt|in)": rf"(?m:^NAME{_REQUIREMENT})",
     r"\.?mise(?:\.[\w.-]+)?\.toml|\.?mise/config\.toml|\.?mise/conf\.d/.*\.toml": (
-        r"(?m:^\"?(?:\w+:)?TOOL\"? *= *)(?:\{[^}\n]{0,200}?version *= *)?[\"'](?P<VAL>[^\"'\n]*)[\"']"
+        r"(?m:^\"?(?:\w+:(?:[\w.-]+/)?)?TOOL(?:\[[^\]\n]*\])?\"? *= *)"
+        r"(?:(?:\{[^}\n]{0,200}?version *= *)?[\"'](?P<VAL>[^\"'\n]*)[\"']|\[(?P<LIST>[^\]]{0,500})\])"
     ),
-    r"\.tool-versions": r"(?m:^(?:\w+:)?TOOL[ \t]+)(?P<VAL>\S+)",
+    r"turngate\.toml": _IN_USE,
+    r"\.tool-versions": r"(?m:^(?:\w+:(?:[\w.-]+/)?)?TOOL[ \t]+)(?P<VAL>\S+)",
     r"devbox\.json": r'"TOOL(?:@(?P<VAL>[^"]*))?"(?:\s*:\s*"(?P<SPEC>[^"]*)")?',
     r".*\.nix": r"(?<![\w-])TOOL(?:-nix)?(?![\w-])",
     r".*\.ya?ml": r"(?m:^ *[\"']?)NAME[\"']? *: *[\"']?(?P<VAL>[^\s\"'#]+)",
@@ -66,6 +69,7 @@ _COMMAND = (
 )
 _ADDRESS = r"(?<![\w-])NAME(?![\w-])[^\s\"'`|;,)\]}>]*"
 _EXACT = re.compile(r"(?:={1,3}|v)? *(\d+\.\d+\.\d+(?:[-+][0-9A-Za-z.+-]+)?)")
+_CONTRACT = re.compile(r"(?m)^schema: *[\"']?turngate\b")  # it says where releases are, not which one is used
 _COMMENT = re.compile(r"(?m)^[ \t]*#.*$")
 _SET = re.compile(r"\s*(ARG|ENV)\s+(.*)", re.IGNORECASE)
 _PAIR = re.compile(r"(\w+)(?:=[\"']?([^\s\"']*))?")
@@ -78,11 +82,13 @@ class ProjectPin(Struct, frozen=True):
     """The release at which a file pins an engine, and the place `file:line`.
 
     `version` None: the file names the engine, and `text` is what it says in place of a release; empty: nothing.
+    `is_setting`: it stands in turngate's own settings.
     """
 
     version: str | None
     place: str
     text: str = ""
+    is_setting: bool = False
 
 
 class ProjectPins(Struct, frozen=True):
@@ -119,7 +125,8 @@ def project_pin(folder: Path, contract: EngineContract) -> ProjectPin | None:
 
     A range such as `^1.2.0` is no pin. UsageError: the files pin different releases.
     """
-    pins = [pin for pin in project_pins(folder, [contract]).by_engine[contract.engine] if pin.version]
+    pins = project_pins(folder, [contract]).by_engine[contract.engine]
+    pins = [pin for pin in pins if pin.version and not pin.is_setting]
     for pin in pins[1:]:
         if pin.version != pins[0].version:
             what = f"{contract.engine} is {pins[0].version} in {pins[0].place}, but {pin.version} in {pin.place}"
@@ -140,6 +147,8 @@ def project_pins(folder: Path, contracts: Iterable[EngineContract], *, below: bo
     not_searched: list[str] = []
     for file in sorted(_known(folder, not_searched, below=below), key=lambda file: (not file.is_lock, file.path)):
         text = _text(folder / file.path, not_searched)
+        if _CONTRACT.search(text):
+            continue
         lower = text.lower()
         named = [each for each in wanted if any(name in lower for name in each.names)]
         if named and not file.is_lock and len(text) > _LONGEST_TEXT:
@@ -214,13 +223,16 @@ def _in_text(file: _File, text: str, engine: _Named) -> Iterator[tuple[ProjectPi
     for pattern in (file.pattern if file.is_lock else "|".join(filter(None, (file.pattern, _COMMAND))), _COMMAND):
         for found in re.finditer(_filled(pattern, engine.packages, engine.tools), text, re.IGNORECASE):
             said = {kind: value for kind, value in found.groupdict().items() if value}
-            spec = bounded(" ".join(next(iter(said.values()), "").split()), _LONGEST).rstrip(",")
-            exact = _EXACT.fullmatch(spec)
-            if spec not in seen:
+            listed = re.findall(r"[\"']([^\"'\n]*)[\"']", said["LIST"]) if "LIST" in said else [*said.values()][:1]
+            for each in listed or [""]:
+                spec = bounded(" ".join(each.split()), _LONGEST).rstrip(",")
+                exact = _EXACT.fullmatch(spec)
+                if spec in seen:
+                    continue
                 seen.add(spec)
-                pin = ProjectPin(exact[1] if exact else None, _place(file, text, found), "" if exact else spec)
+                version, place = exact[1] if exact else None, _place(file, text, found)
                 is_range = file.is_manifest and not exact and said.keys() <= {"VAL", "REQ"} and bool(said)
-                yield pin, is_range
+                yield ProjectPin(version, place, "" if exact else spec, "SET" in said), is_range
         if seen or not file.is_lock:
             break
     if engine.addresses:

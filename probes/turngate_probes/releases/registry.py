@@ -40,7 +40,8 @@ class Registry(Struct, frozen=True):
     """The releases of one engine: `versions` are the published ones, oldest first, empty if not queried.
 
     `integrity` is what the registry says of a version's content before it is downloaded. `executables` are where
-    the engine's command may lie in an installation.
+    the engine's command may lie in an installation. `is_stale` says that the registry could not be reached, so that
+    `versions` are those that its package manager had saved.
     """
 
     name: ClassVar[RegistryName]
@@ -52,6 +53,7 @@ class Registry(Struct, frozen=True):
     executables: tuple[str, ...]
     versions: tuple[str, ...] = ()
     integrity: Mapping[str, str] = field(default_factory=dict)
+    is_stale: bool = False
 
     def listed(self, stop: Stop | None) -> Self:
         """Query the published releases; MachineError if the registry can't be reached."""

@@ -8,7 +8,7 @@ from turngate.history_text import named
 from turngate.sanitize import visible
 from turngate_probes.report.reports import GateOutcome, GateReport, ProbeReport, ReleaseReport
 from turngate_probes.report.view import JudgedCase
-from turngate_probes.report.wording import clause_set_of, counted, name_of, verdict_of
+from turngate_probes.report.wording import OWN_PIN, clause_set_of, counted, name_of, verdict_of
 
 PAIR = 2
 CHANGES_REQUIRED = "green, changes required"
@@ -44,8 +44,9 @@ def gate_headline(report: GateReport) -> str:
     old, new = report.old, report.new
     is_same = (old.version, old.source, old.executable) == (new.version, new.source, new.executable)
     same = ", which is the same release" if is_same else ""
+    whose = ", turngate's own pin and perhaps not yours" if OWN_PIN in (old.note or "") else ""
     only = ", selected clauses only" if report.clauses else ""
-    return visible(f"{new.release}: {advice} {old.release}{same} ({clause_set_of(new)}{only})")
+    return visible(f"{new.release}: {advice} {old.release}{same}{whose} ({clause_set_of(new)}{only})")
 
 
 def gate_meaning(report: GateReport) -> str:

@@ -12,7 +12,7 @@ from turngate_probes.report.evidence import evidence_text
 from turngate_probes.report.release_view import ReleaseView
 from turngate_probes.report.reports import Difference, GateReport, Impact, ReleaseReport
 from turngate_probes.report.view import ACTIONS, EDITS, JudgedCase, Suite, View
-from turngate_probes.report.wording import advice, counted, duration, known, profile_of, verdict_of
+from turngate_probes.report.wording import advice, counted, duration, known, profile_of, remarks, verdict_of
 
 MOST_BYTES = 1024 * 1024  # GitHub doesn't show a longer summary at all
 SPARE = 4096
@@ -90,7 +90,8 @@ def _sign(suite: Suite) -> str:
 
 def _head_of_gate(report: GateReport, view: ReleaseView) -> Iterator[str]:
     yield f"## {OUTCOMES[report.outcome]} {escaped(view.headline)}\n"
-    yield from (f"- {escaped(reason)}" for reason in report.reasons)
+    qualified = (remark for release in report.probe.releases for remark in remarks(release))
+    yield from (f"- {escaped(line)}" for line in (*report.reasons, *qualified))
     yield from _actions(view)
     for excuse in report.decision.excused:
         yield f"\nExcused by the baseline ({escaped(excuse.why)}): {escaped(excuse.reason.text)}"

@@ -18,7 +18,7 @@ from turngate_probes.report.evidence import evidence_lines
 from turngate_probes.report.lines import INDENT, Detail, Line, labelled, style_of
 from turngate_probes.report.release_view import ReleaseView
 from turngate_probes.report.release_view import view as view_of
-from turngate_probes.report.reports import Difference, GateReport, Impact, ProbeReport, ReleaseReport
+from turngate_probes.report.reports import Difference, GateOutcome, GateReport, Impact, ProbeReport, ReleaseReport
 from turngate_probes.report.view import ACTIONS, EDITS, JudgedCase, Suite, View
 from turngate_probes.report.wording import (
     advice,
@@ -28,6 +28,7 @@ from turngate_probes.report.wording import (
     duration,
     from_where,
     known,
+    remarks,
     settings_lines,
     version_of,
 )
@@ -144,6 +145,7 @@ def _of_gate(report: GateReport, view: ReleaseView, detail: Detail) -> Iterator[
     """Return the lines of a gate; what is gone but not used comes before what is new."""
     outcome = [(0, Text(view.headline, style_of(report.outcome))), *((1, _shortened(why)) for why in report.reasons)]
     if detail is Detail.QUIET:
+        yield from _qualified(report.probe.releases)
         yield from outcome
         return
     yield from _actions(view, 1)
@@ -170,7 +172,8 @@ def _of_gate(report: GateReport, view: ReleaseView, detail: Detail) -> Iterator[
         yield from problem_lines(view_of(report.probe), detail)
         yield from _cpu(report.probe)
     counts = ", ".join(f"{count} {impact}" for impact, count in report.counts.items() if count)
-    yield 0, Text(f"differences: {counts or 'none'}")
+    nothing = "none" if report.outcome in (GateOutcome.PASS, GateOutcome.FAIL) else "not compared"
+    yield 0, Text(f"differences: {counts or nothing}")
     yield 0, Text(duration(view.seconds))
     yield from outcome
     yield _exit_code(view)
@@ -258,10 +261,7 @@ def _differences(impact: Impact, listed: list[Difference], fallen: list[Differen
 
 
 def _qualified(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
-    """Return what qualifies the results of releases, such as that an executable is simulated."""
-    for release in releases:
-        _, *remarks = (release.note or "").split("; ")  # the first says how the executable was chosen
-        yield from ((0, Text(visible(f"{release.release}: {remark}"))) for remark in remarks)
+    return ((0, Text(remark)) for release in releases for remark in remarks(release))
 
 
 def _models(releases: Iterable[ReleaseReport]) -> Iterator[Line]:

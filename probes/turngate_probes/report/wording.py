@@ -15,6 +15,9 @@ from turngate_probes.report.reports import GatedRelease, ReleaseReport
 MINUTE, TEN = 60, 10
 EXPLAIN: Final = "turngate explain"
 NOT_KNOWN: Final = "not known"
+OWN_PIN: Final = (
+    "turngate's own pin, because neither --from nor a setting nor a file in this folder names the release that you use"
+)
 LABELS: Final[dict[str, str]] = {Result.DEVIATES: "known caveat"}
 
 
@@ -43,6 +46,12 @@ def version_of(release: ReleaseReport) -> str:
     """Return the version, with control characters escaped, and what the key adds if builds share the version."""
     name, key = f"{release.engine}@{release.version or 'unknown'}", release.release
     return visible((release.version or "?") + (key.removeprefix(name) if key.startswith(name) else ""))
+
+
+def remarks(release: ReleaseReport) -> list[str]:
+    """Return what qualifies the results of a release, such as that its executable is simulated."""
+    _, *rest = (release.note or "").split("; ")  # the first says how the executable was chosen
+    return [visible(f"{release.release}: {remark}") for remark in rest]
 
 
 def basis(release: ReleaseReport) -> str:

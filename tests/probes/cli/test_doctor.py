@@ -170,3 +170,11 @@ def test_the_command_answers_without_a_home(tmp_path: Path) -> None:
     ]
     assert json.loads(ended.out)["not_run_from"] == str(tmp_path / "project")
     assert not (tmp_path / "ran").exists()
+
+
+def test_the_place_without_a_release_is_the_reason_and_not_the_one_with_a_verdict(project: Path) -> None:
+    """The last line agrees with what stands above it."""
+    assert SAFE
+    pin(project, "latest")
+    (project / "Dockerfile").write_text(f"RUN npm install -g @openai/codex@{SAFE.version}\n")
+    assert run().output.endswith("exit code 2: package.json:1 pins no release of codex\n")

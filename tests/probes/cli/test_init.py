@@ -51,3 +51,14 @@ def test_nothing_that_exists_changes(capsys: pytest.CaptureFixture[str]) -> None
     assert "nothing to write" in capsys.readouterr().out
     assert Path("turngate.toml").read_text() == 'engines = ["claude"]\n'
     assert Path(".github/workflows/turngate.yml").read_text() == "mine"
+
+
+def test_a_pin_in_a_folder_below_needs_the_name_of_its_engine(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The error says what was searched, and which command finds the pin."""
+    monkeypatch.setenv("PATH", "")
+    Path("web").mkdir()
+    Path("web/package.json").write_text('{"dependencies": {"@openai/codex": "0.147.0"}}')
+    assert cli.run(["init"]) == 2
+    assert "the folders below it are not searched\n`turngate doctor` searches them" in capsys.readouterr().err

@@ -4,15 +4,21 @@ import re
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.probes import engines
 from tests.probes.gate.conftest import NEW, OLD, Gate
+from tests.probes.report import samples
 from turngate.errors import NotInstalledError
-from turngate_probes.gate.collect import located
+from turngate_probes.gate.collect import ReleaseAnswer, located, remarked
+from turngate_probes.gate.decision import question
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.releases import pypi
+from turngate_probes.releases.npm import NpmRegistry
 from turngate_probes.releases.pins import pinned_version
+from turngate_probes.releases.registry import Registry
 from turngate_probes.releases.target import Target
+from turngate_probes.report.wording import remarks
 
 
 def crossed(report: Any) -> dict[str, str]:
@@ -81,3 +87,20 @@ def test_the_progress_counts_every_part(gate: Gate, few: tuple[str, ...]) -> Non
     assert counted == [("1", "3"), ("2", "3"), ("3", "3")]
     assert re.search(r"codex@0\.162\.0 and codex=\S+ in a shared HOME: about \d turns planned", gate.shop.err)
     assert "releases done" not in gate.shop.err
+
+
+def test_how_a_release_was_chosen_is_told() -> None:
+    """OLD is turngate's pin only if nobody names one, and NEW is perhaps not the newest if npm can't be reached."""
+    frame = samples.of(samples.whole(release=f"codex@{NEW}"))
+    answer = ReleaseAnswer(frame, frame.releases[0], [])
+    reached = NpmRegistry("codex", "@openai/codex", (), (NEW,))
+    more: Any = {"baseline": None, "results": None, "cache_limit": "1", "jobs": None, "clauses": ()}
+
+    def remarks_of(old: str | None, new: str, registry: Registry) -> list[bool]:
+        both = remarked(question(f"codex@{new}", old, **more), registry, answer, answer)
+        return [len(remarks(each.release)) > 0 for each in both]
+
+    stale = replace(reached, is_stale=True)
+    assert remarks_of(f"codex@{OLD}", "latest", reached) == [False, False]
+    assert remarks_of(None, "latest", stale) == [True, True]
+    assert remarks_of(f"codex@{OLD}", NEW, stale) == [False, False]

@@ -19,6 +19,7 @@ from turngate_probes.gate.decision import load_gate
 from turngate_probes.report.github import annotations
 from turngate_probes.report.headline import gate_headline
 from turngate_probes.report.junit import junit
+from turngate_probes.report.lines import Detail
 from turngate_probes.report.markdown import markdown
 from turngate_probes.report.page import page
 from turngate_probes.report.publish import json_text
@@ -27,6 +28,7 @@ from turngate_probes.report.reports import GateReport
 from turngate_probes.report.sarif import sarif
 from turngate_probes.report.text import report_lines
 from turngate_probes.report.view import View
+from turngate_probes.report.wording import OWN_PIN
 
 Make = Callable[[], GateReport]
 EVERY = [views.green_by_baseline, views.green_with_changes, views.red_by_a_tool, views.red_by_all, views.unanswered]
@@ -254,3 +256,21 @@ def test_what_is_no_report_of_a_gate_is_none(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("[]")
     assert load_gate(tmp_path / "other.json") is None
     assert load_gate(tmp_path / "journal.ndjson") is None
+
+
+def test_the_pin_of_turngate_is_not_called_yours() -> None:
+    """Each format says whose release the older one is, even in a line."""
+    old, new = views.release(views.OLD), views.release(views.NEW)
+    old[0] = replace(old[0], note=f"installed from npm; {OWN_PIN}")
+    shown = view(views.of(old, new))
+    assert f"upgrade from {views.OLD}, turngate's own pin and perhaps not yours" in shown.headline
+    for text in (markdown(shown), "\n".join(str(line) for _, line in report_lines(shown, detail=Detail.QUIET))):
+        assert "neither --from nor a setting nor a file in this folder names the release that you use" in text
+
+
+def test_what_was_not_compared_has_no_differences_that_are_none() -> None:
+    """After Ctrl-C, or without a release, nobody knows what differs."""
+    failed = [j.planned(views.NEW), j.failed(views.NEW)]
+    assert "differences: not compared" in as_text(view(views.of(views.release(views.OLD), failed)))
+    report = replace(views.green_by_baseline(), differences=(), counts={})
+    assert "differences: none" in as_text(view(report))

@@ -346,3 +346,10 @@ def test_a_lock_that_npm_could_not_write_is_told(registry: PlayedRegistry) -> No
     with pytest.raises(MachineError, match="npm could not write its lock file: the disk is full"):
         registry.install("1.0.0")
     assert registry.left() == set()
+
+
+def test_what_npm_had_saved_is_told(registry: PlayedRegistry) -> None:
+    """It succeeds without the registry if it saved an answer of it."""
+    assert not SOURCE.listed(None).is_stale
+    (registry.folder / "says-view").write_text("npm http fetch GET 200 https://registry.test/x 6040ms (cache stale)\n")
+    assert SOURCE.listed(None).is_stale

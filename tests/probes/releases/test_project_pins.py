@@ -120,6 +120,16 @@ def found(folder: Path, engine: str = "codex") -> list[tuple[str | None, str, st
         (".tool-versions", "gemini-cli latest\n", "gemini", "latest"),
         ("mise.toml", '[tools]\n"npm:@google/gemini-cli" = "0.37"\n', "gemini", "0.37"),
         ("mise.toml", '[tools]\nclaude-code = "2.1.330"\n', "claude", "2.1.330"),
+        ("mise.toml", '[tools]\n"aqua:openai/codex" = "0.116.0"\n', "codex", "0.116.0"),
+        ("mise.toml", '[tools]\n"ubi:openai/codex[exe=codex]" = "latest"\n', "codex", "latest"),
+        (".tool-versions", "github:openai/codex rust-v0.116.0\n", "codex", "rust-v0.116.0"),
+        (
+            "turngate.toml",
+            'engines = ["codex@0.169.0"]\nin-use = ["claude@2.1.0", "codex@0.116.0"]\n',
+            "codex",
+            "0.116.0",
+        ),
+        ("pyproject.toml", '[tool.turngate]\nin-use = [\n  "codex@0.116.0",\n]\n', "codex", "0.116.0"),
         ("requirements.txt", "kimi_cli==1.52.0\n", "kimi", "1.52.0"),
         ("requirements.txt", "mistral-vibe[x] >= 1.2, <2\n", "vibe", ">= 1.2, <2"),
         ("requirements.txt", "mistral-vibe\n", "vibe", ""),
@@ -149,6 +159,28 @@ def test_every_place_that_names_an_engine_is_found(
     if file.suffix != ".json":
         file.write_text("".join(f"  # {line}\n" for line in text.splitlines()))
         assert found(tmp_path, engine) == []
+
+
+@each("tool", ["codex", '"npm:@openai/codex"'])
+def test_each_release_of_a_list_is_found(tmp_path: Path, tool: str) -> None:
+    """Mise installs them all."""
+    (tmp_path / "mise.toml").write_text(f'[tools]\n{tool} = ["0.150.1", "0.147.0", "latest"]\n')
+    place = "mise.toml:2"
+    assert found(tmp_path) == [("0.150.1", place, ""), ("0.147.0", place, ""), (None, place, "latest")]
+
+
+def test_a_contract_uses_no_release(tmp_path: Path) -> None:
+    """It says where the releases of an engine are."""
+    (tmp_path / "engine.yaml").write_text('schema: turngate.contract/3\nnpm:\n  "@openai/codex": x\n')
+    assert found(tmp_path) == []
+    (tmp_path / "engine.yaml").write_text('"@openai/codex": 0.147.0\n')
+    assert len(found(tmp_path)) == 1
+
+
+def test_a_setting_of_turngate_is_no_pin_of_the_project(tmp_path: Path) -> None:
+    """The gate reads its settings itself, and they override what the files pin."""
+    (tmp_path / "turngate.toml").write_text('in-use = ["codex@0.147.0"]\n')
+    assert project_pin(tmp_path, CODEX) is None
 
 
 def test_each_stage_of_a_dockerfile_has_values_of_its_own(tmp_path: Path) -> None:

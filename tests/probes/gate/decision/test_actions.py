@@ -3,6 +3,7 @@
 import pytest
 
 from tests.probes.gate.release_samples import clause, release
+from turngate import engine_names
 from turngate.contract import load
 from turngate_probes.gate.compare import claim_differences
 from turngate_probes.gate.decision import actions
@@ -44,6 +45,16 @@ def test_only_the_new_part_of_a_caveat_is_new() -> None:
     before = release("codex@0.160.0", clause("stdin.open", "deviates", action="bound each turn by a deadline"))
     listed = actions(before, release("codex@0.170.0", also), [DECLARED])
     assert [(action.text, action.new) for action in listed] == [(HANG, True), ("bound each turn by a deadline", False)]
+
+
+def test_a_caveat_with_a_semicolon_is_told_once() -> None:
+    """A semicolon joins the actions of a clause, so no bundled action has one, and others are split."""
+    text = "switch it off; else set a deadline"
+    row = Difference("deviation", "stdin.open hang", None, "hang", Impact.DEGRADED, text, "stdin.open")
+    listed = actions(OLD, release("codex@0.170.0", clause("stdin.open", "deviates", action=text)), [row])
+    assert [(action.text, action.new) for action in listed] == [("switch it off", True), ("else set a deadline", True)]
+    bundled = (load.contract(engine).at() for engine in engine_names())
+    assert not [d.action for contract in bundled for d in contract.deviations if "; " in d.action]
 
 
 def test_a_new_caveat_that_did_not_show_is_listed() -> None:

@@ -108,6 +108,7 @@ def test_the_baseline_excuses_until_it_passes() -> None:
     assert gone.code == 1
     assert "remove b.yaml:1" in gone.sentences[0]
     assert [entry.state for entry in gone.entries] == ["passes"]
+    assert "stdin.open is a known caveat now: remove b.yaml:1" in ruled(CAVEAT, expected=("stdin.open",)).sentences[0]
 
 
 def test_what_is_excused_is_told_with_its_entry() -> None:
