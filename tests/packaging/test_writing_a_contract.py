@@ -25,7 +25,7 @@ def examples(page: str) -> list[str]:
 
 
 FIRST, CONTRACT, NO_AUTO_FLAGS = examples(PAGE)
-LINES, OUTPUTS, OUTPUT_SETTINGS, STICKY = examples((DOCS / "contract-output.md").read_text("utf-8"))
+LINES, FAILURES, OUTPUTS, OUTPUT_SETTINGS, STICKY = examples((DOCS / "contract-output.md").read_text("utf-8"))
 STORE, COPIED, SANDBOXES = examples((DOCS / "contract-probe.md").read_text("utf-8"))
 SIGNS, SETTINGS, UNSAFE, REDIRECTS, CANARIES, ONGOING, QUESTIONS, ARTIFACTS, MARKS, INSTRUCTIONS = examples(SAFETY)
 CHANGE, DEVIATIONS, LISTINGS = examples(RELEASES)
@@ -87,6 +87,18 @@ def test_the_example_of_a_session_id_in_plain_text_is_valid() -> None:
     reading = read_turn(Contract(document).at("1.0.0"), "auto", b"Done.\n", stderr, 0)
     assert reading.session is not None
     assert (reading.session.handle_value, reading.result.final_data) == ("0123456789ab", {"text": "Done."})
+
+
+def test_the_example_of_a_failure_is_valid() -> None:
+    """The example is valid in the page's contract, and fails the turn of the record that the page shows."""
+    document = load.parse(CONTRACT.replace("text, done]", "text, done, error]") + FAILURES, "acme.yaml")
+    assert list(lint.problems(document)) == []
+    contract = Contract(document).at("1.0.0")
+    (record,) = re.findall(r'`(\{"type": "error".*?\})`', (DOCS / "contract-output.md").read_text("utf-8"))
+    stdout = f'{{"type": "started", "session": "0123456789ab"}}\n{record}\n{{"type": "done"}}\n'
+    reading = read_turn(contract, "auto", stdout.encode(), b"", 0)
+    assert (reading.failures, reading.unknown) == (("no credit",), ())
+    assert "no credit" in (reading.result.failure_reason or "")
 
 
 def test_the_example_of_an_output_mode_is_valid() -> None:

@@ -46,6 +46,13 @@ def findings(
         yield from _contradicted(document, recordings, {*broken, *recordings.broken(document.data["engine"])})
 
 
+def compared(document: Document, recordings: ContractRecordings | None) -> int:
+    """Return with how many recorded releases a contract without mistakes is compared; a simulation with none."""
+    if recordings is None or document.data["schema"] == load.SIMULATION:
+        return 0
+    return len(recordings.releases(document.data["engine"]))
+
+
 def unverified(document: Document) -> list[str]:
     """List the claims that were never observed, as paths."""
     return [dotted(claim.path) for claim in document.completed().claims() if not claim.evidence]

@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -112,9 +113,10 @@ def _check_replaceable(engine: str, file: Path, *, own: bool) -> None:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write a draft; a contract that was there gets a ~ after its name, which no command reads."""
+    """Write a draft; a contract that was there is kept as `…~`, or else as `…~2`, and so on; no command reads those."""
     if file.exists():
-        old = file.with_name(f"{file.name}~")
+        names = (file.with_name(f"{file.name}~{number if number > 1 else ''}") for number in count(1))
+        old = next(name for name in names if not name.exists())
         file.replace(old)
         say(f"the contract that was there is now {old}")
     write_atomically(file, text)
@@ -132,8 +134,8 @@ def _next(file: Path, target: str) -> int:
         click.echo(f"  {number}. line {gap.line}: {gap.path}")
     if gaps:
         click.echo(f"The comment above each section of {file} says how to fill its gaps.")
-    check, probe = f"turngate contracts check {file}", f"turngate --contracts {file.parents[1]} probe {target}"
-    click.echo(f"next: {check if problems else probe}")
+    check, probe = ("contracts", "check", str(file)), ("--contracts", str(file.parents[1]), "probe", target)
+    click.echo(f"next: {shlex.join(('turngate', *(check if problems else probe)))}")
     return 2 if len(gaps) < len(problems) else 0
 
 

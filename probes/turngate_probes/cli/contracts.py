@@ -59,8 +59,8 @@ def check(paths: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
     for path in [one for place in paths for one in files_of(place)] or packaged:
         name = str(path) if paths else name_of(path)
         try:
-            document = load.read(path, name)
-            mistakes = list(contract_check.findings(document, contract_recordings(path, fixtures), broken))
+            document, recordings = load.read(path, name), contract_recordings(path, fixtures)
+            mistakes = list(contract_check.findings(document, recordings, broken))
         except ContractError as unreadable:
             mistakes = [unreadable]
         wrong += len(mistakes)
@@ -74,7 +74,10 @@ def check(paths: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
         else:
             valid[path] = document
             doubted, without = contract_check.unverified(document), contract_check.unanswerable(document)
-            click.echo(f"{name}: valid" + (f", unverified: {', '.join(doubted)}" if doubted else ""))
+            count_of = contract_check.compared(document, recordings)
+            releases = "1 recorded release" if count_of == 1 else f"{count_of} recorded releases"
+            agreed = f", compared with {releases}" if count_of else ""
+            click.echo(f"{name}: valid{agreed}" + (f", unverified: {', '.join(doubted)}" if doubted else ""))
             for place, call in without:
                 why = contract_check.CALLS[call]
                 click.echo(f"{name}: {place} names no {call}, so no release is compatible: {why}")
@@ -92,7 +95,7 @@ def check(paths: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
 def migrate(paths: Sequence[Path], *, write: bool, as_json: bool) -> int:
     """Move contracts and simulations to the current schema.
 
-    The first line of a file names its schema, such as turngate.engine-contract/1. The number changes when a key is
+    The key `schema` of a file names its schema, such as turngate.engine-contract/1. The number changes when a key is
     renamed, removed or means something else, and turngate reads no other one. PATH is such a file, or a folder of them.
 
     Without --write nothing is changed: the output is a diff, which `patch -p0` takes. Keys get their new

@@ -32,7 +32,7 @@ HEADER = (
     "A draft of a contract: what turngate measured, and the value GAP for everything that it could not measure. The "
     "comment above a section says how to find that out; `turngate contracts check` lists the gaps that are left. To "
     "measure more, repeat `turngate contracts new` with --start-args, --resume-args, --env or --file. It replaces this "
-    "draft, and keeps the old one with ~ after its name."
+    "draft, and keeps each old one with ~, ~2 and so on after its name."
 )
 _HOW_TO = Path(__file__).with_name("gaps.yaml")
 _VERSION = re.compile(r"(?<![\d.])\d+\.\d+[0-9A-Za-z.+-]*")
@@ -88,10 +88,21 @@ def reported(trial: Trial) -> Iterator[str]:
         yield f"version: {trial.version.text.strip()}, from {' '.join(trial.version.argv)} on {trial.version.stream}"
     for turn in (*trial.turns, *trial.resumes):
         yield f"{f'resume of {turn.session}' if turn.session else 'first turn'}, {_way(turn)}: {_came_of(turn)}"
+        if not turn.went_well and not turn.is_dashed:
+            yield from (bounded(line, LONGEST_LINE) for line in _printed(turn)[-1:])
+    if trial.resume and not trial.resumes:
+        yield f"resume: {_untried(trial)}"
     if trial.resumes:
         yield f"session id: {trial.session or 'no value that was tried continues the first turn'}"
     if trial.hosts:
         yield f"refused connections: {', '.join(trial.hosts)}"
+
+
+def _untried(trial: Trial) -> str:
+    """Return why no resume was tried, although its arguments were given."""
+    return "not tried, since " + (
+        "the first turn printed no value that may be its session id" if trial.good else "no first turn worked"
+    )
 
 
 def _way(turn: TrialTurn) -> str:
@@ -286,6 +297,9 @@ class _Draft(Struct, frozen=True):
         if trial.session:
             both = [(first.output, trial.session), (trial.good[-1].output, trial.session)]
             found = [(trial.session, place) for place in reading.id_places(both, kind)] or found
+        repeat = ["To have each value that may be it tried, repeat the command with --resume-args."]
+        untried = [] if trial.resumes else [f"A resume was {_untried(trial)}."]
+        self.notes["handle.record"] = untried if trial.resume else repeat
         candidates = [f"{_described(place)}: {value}" for value, place in found]
         text = ["No value of its records looks like an id. It printed these lines:", *_quoted(_lines(first))]
         self.notes["handle.field"] = ["It may be in:", *_quoted(candidates)] if candidates else text
@@ -373,7 +387,9 @@ def _printed(turn: TrialTurn) -> list[str]:
     """Return the ends of both streams."""
     streams = (("stdout", turn.outcome.stdout), ("stderr", turn.outcome.stderr))
     return [
-        f"    {name}: {line}" for name, data in streams for line in data.decode("utf-8", "replace").splitlines()[-4:]
+        f"    {name}: {line}"
+        for name, data in streams
+        for line in [line for line in data.decode("utf-8", "replace").splitlines() if line.strip()][-4:]
     ]
 
 

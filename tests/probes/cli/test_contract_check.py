@@ -1,5 +1,6 @@
 """`turngate contracts check` on the bundled contracts, on edited ones, and against recordings."""
 
+import re
 import shutil
 from contextlib import chdir
 from pathlib import Path
@@ -12,8 +13,9 @@ from tests.tables import each
 from turngate import cli
 from turngate.contract import load
 from turngate.files import simulation_files
-from turngate_probes.cli.contract_check import probe_of
+from turngate_probes.cli.contract_check import compared, probe_of
 from turngate_probes.releases import recorded_releases
+from turngate_probes.releases.recorded_releases import ContractRecordings
 
 CODEX = Path(load.__file__).parents[1] / "engines/codex.yaml"
 FIXTURES = Path(__file__).parents[3] / "fixtures"
@@ -55,8 +57,8 @@ def test_what_is_packaged_agrees_with_every_recording(capsys: pytest.CaptureFixt
         *(f"engines/{name}.yaml" for name in load.engine_names()),
         *(f"simulations/{name}.yaml" for name in simulation_files()),
     ]
-    assert "engines/iflow.yaml: valid\n" in clean
-    assert "engines/codex.yaml: valid, unverified: $.sticky" in clean
+    assert "engines/iflow.yaml: valid, compared with 1 recorded release\n" in clean
+    assert re.search(r"engines/codex.yaml: valid, compared with \d+ recorded releases, unverified: \$.sticky", clean)
 
 
 def test_a_contract_without_a_tool_call_is_named(
@@ -231,6 +233,14 @@ def test_recordings_are_read_from_the_named_folder(recorded: Path, tmp_path: Pat
     """Only the recordings in the given folder are read."""
     assert list(recorded_releases.releases("codex", [recorded])) == ["0.42.0", "0.169.0"]
     assert recorded_releases.releases("gemini", [recorded]) == {}
+
+
+def test_recorded_releases_are_counted_for_contracts(recorded: Path) -> None:
+    """A contract is compared with each recorded release of its engine, a simulation with none."""
+    recordings = ContractRecordings([recorded], whole=True)
+    assert compared(load.read(CODEX), recordings) == 2
+    assert compared(load.read(CODEX), None) == 0
+    assert compared(load.read(simulation_files()["codex"]), recordings) == 0
 
 
 @each(

@@ -54,7 +54,7 @@ def test_a_draft_has_gaps_that_each_next_step_names(tmp_path: Path, capsys: pyte
 
 @pytest.mark.long
 def test_a_draft_is_replaced_until_it_has_no_gaps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A repeated call replaces the draft and keeps the old text; a contract without gaps is replaced by force only."""
+    """A repeated call replaces the draft and keeps each old text; a contract without gaps is replaced by force only."""
     assert cli.run(new(tmp_path)) == 0
     first = FILE.read_text()
     assert cli.run(["--contracts", "my", *new(tmp_path, *TEMPLATES)]) == 0
@@ -67,7 +67,8 @@ def test_a_draft_is_replaced_until_it_has_no_gaps(tmp_path: Path, capsys: pytest
     assert f"there is a contract already, and it has no gaps: {FILE}" in capsys.readouterr().err
     assert FILE.read_text() == CONTRACT
     assert cli.run(new(tmp_path, "--force")) == 0
-    assert FILE.with_name("acme.yaml~").read_text() == CONTRACT
+    assert FILE.with_name("acme.yaml~2").read_text() == CONTRACT
+    assert FILE.with_name("acme.yaml~").read_text() == first
 
 
 @pytest.mark.long
@@ -88,11 +89,13 @@ def test_the_folder_of_contracts_is_made(tmp_path: Path, capsys: pytest.CaptureF
 
 @pytest.mark.long
 def test_a_draft_is_written_although_nothing_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """If no request reaches the model, the draft is written all the same, and says what was printed."""
-    command = ["contracts", "new", "acme", "--path", str(install(tmp_path)), "--into", "own"]
+    """If no request reaches the model, the draft is written all the same, and both say what was printed."""
+    command = ["contracts", "new", "acme", "--path", str(install(tmp_path)), "--into", "my own"]
     assert cli.run(command) == 0
-    assert "it asked the model for no answer; exit code 1" in capsys.readouterr().out
-    assert "KeyError: 'ACME_BASE_URL'" in Path("own/engines/acme.yaml").read_text()
+    said = capsys.readouterr().out
+    assert "it asked the model for no answer; exit code 1\n    stderr: KeyError: 'ACME_BASE_URL'\n" in said
+    assert said.endswith("\nnext: turngate contracts check 'my own/engines/acme.yaml'\n")
+    assert "KeyError: 'ACME_BASE_URL'" in Path("my own/engines/acme.yaml").read_text()
 
 
 @each(

@@ -141,7 +141,8 @@ def test_a_resume_that_fails_is_shown_as_what_it_is() -> None:
     assert f"#   | id of the first record: {UUID}" in text
     lines = [*reported(failed)]
     assert "first turn, prompt by argument: the prompt reached the model; exit code 0" in lines
-    assert f"resume of {UUID}, prompt by argument: it asked the model for no answer; exit code 1" in lines
+    failure = f"resume of {UUID}, prompt by argument: it asked the model for no answer; exit code 1"
+    assert lines[lines.index(failure) + 1] == "    stderr: no such session\x1b[0m"
 
 
 def test_what_is_ambiguous_is_a_gap_with_its_candidates() -> None:
@@ -166,6 +167,7 @@ def test_an_id_in_a_line_of_text_is_shown_with_its_stream() -> None:
     assert "A session id in plain text" in (joined := re.sub(r"\n# ", " ", text))
     assert "#   | Loading" in text
     assert "`noise` or `records` of the stream" in joined
+    assert "such as [session, end], and add `field: name`" in joined
 
 
 def test_an_id_of_another_shape_is_shown_not_generalised() -> None:
@@ -226,10 +228,20 @@ def test_variables_of_which_nobody_knows_that_they_are_needed_are_a_gap() -> Non
 
 
 def test_a_resume_that_could_not_be_tried_is_kept() -> None:
-    """An engine that prints plain text names no session, so the arguments that the user gave stand as they are."""
-    drafted = data(replace(TRIAL, turns=(turn(f"{REPLY}\n"),), resumes=(), session=None))
+    """An engine that prints plain text names no session: the given arguments stand, and it is said why none was tried.
+
+    If none were given, the draft asks for them.
+    """
+    trial = replace(TRIAL, turns=(turn(f"{REPLY}\n"),), resumes=(), session=None)
+    drafted, text = data(trial), draft(ENGINE, trial)
     assert drafted["launch"]["resume"] == list(TRIAL.resume)
     assert drafted["handle"]["field"] == GAP
+    why = "not tried, since the first turn printed no value that may be its session id"
+    assert f"resume: {why}" in reported(trial)
+    assert f"# A resume was {why}.\n" in text
+    assert "repeat the command with --resume-args." not in text
+    assert "repeat the command with --resume-args." in draft(ENGINE, replace(trial, resume=()))
+    assert "resume: not tried, since no first turn worked" in reported(replace(trial, turns=(turn(asked=False),)))
 
 
 def test_the_keys_of_a_document_are_no_kinds() -> None:
