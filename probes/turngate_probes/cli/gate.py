@@ -115,7 +115,8 @@ def gate(
     turngate gate codex --long
 
     --fail-on degraded also fails on other clauses that fail in NEW, on deviations that no longer occur, and on
-    differences that make NEW worse. --fail-on caveat also fails on every known caveat of NEW.
+    differences that make NEW worse, except new caveats and changed claims of the contract. --fail-on caveat also fails
+    on every known caveat of NEW.
 
     Exit codes: 0 green (you can upgrade; the report says whether your orchestrator must change first); 1 red
     (something fails that the baseline does not excuse); 2 not everything could be tested; 130 interrupted.
@@ -131,6 +132,8 @@ def gate(
     upgrades = _upgrades(settings, new, old)
     unused = [] if new else settings.unused([parse_target(upgrade.new).engine for upgrade in upgrades])
     if show_settings:
+        if output.as_json:
+            raise UsageError("--show-settings prints no JSON", "leave --json out")
         _show(upgrades, unused, settings, {**asked, "reports": output.reports, "contracts": overlay()})
         return 0
     if not upgrades:

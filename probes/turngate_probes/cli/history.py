@@ -44,7 +44,10 @@ def history(engine: str | None, since: str | None, until: str | None, *, as_json
         listed = tuple(summary(history.load(name)) for name in history.engines())
         _print(listed, summary_lines(listed), as_json=as_json)
     else:
+        since, until = (end and end.removeprefix(f"{engine}@").removeprefix("v") for end in (since, until))
         report = history_report(history.load(engine), since, until)
+        if since and report.since != since:
+            click.echo(f"--from {since} is newer than --to {until}, so they are taken in the other order", err=True)
         _print(report, history_lines(report), as_json=as_json)
     return 0
 

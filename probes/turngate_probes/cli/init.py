@@ -30,7 +30,7 @@ def init(names: tuple[str, ...], *, yes: bool) -> int:
     """
     from turngate import UsageError
     from turngate.sanitize import visible
-    from turngate_probes.gate.first_files import engines_of, first_files, has_known_ci, source_of_turngate
+    from turngate_probes.gate.first_files import engines_of, first_files, has_known_ci, has_settings, source_of_turngate
     from turngate_probes.releases.target import parse_target
 
     folder = Path.cwd()
@@ -38,7 +38,7 @@ def init(names: tuple[str, ...], *, yes: bool) -> int:
     if versions := [target for target in targets if target.version or target.path]:
         raise UsageError(f"{versions[0]} is a release", f"name the engine alone: turngate init {versions[0].engine}")
     chosen = [target.engine for target in targets] or engines_of(folder)
-    if not chosen:
+    if not chosen and not has_settings(folder):
         what = "no file in this folder pins an engine, and none is on PATH; the folders below it are not searched"
         raise UsageError(what, "`turngate doctor` searches them, too; or name one: turngate init codex")
     files = list(first_files(folder, list(dict.fromkeys(chosen)), source_of_turngate()))

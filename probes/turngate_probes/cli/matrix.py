@@ -67,7 +67,7 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
         return publish(view(answers), asked["output"], folders[0])
     if len(subjects) > 1 or not asked["versions"]:
         raise click.UsageError("pass one ENGINE with --versions, or --merge with the folders of all shards")
-    engine, clauses = command.engine_of(subjects[0]), known_clauses(asked["clauses"], asked["level"])
+    engine, clauses = command.engine_of(subjects[0], "--versions"), known_clauses(asked["clauses"], asked["level"])
     settings = matrix_settings(asked["level"], clauses, fail_on=asked["fail_on"], **{key: asked[key] for key in SHARED})
     if asked["plan"]:
         registry, versions = command.choose(engine, asked["versions"], asked["registry"])
@@ -113,7 +113,7 @@ def bisect(engine: str, clause: str, **asked: Any) -> int:
     from turngate_probes.matrix.run import matrix_settings
     from turngate_probes.releases.selection import known_clauses, level_of
 
-    engine, level = command.engine_of(engine), level_of(clause)
+    engine, level = command.engine_of(engine, "--good or --bad"), level_of(clause)
     settings = matrix_settings(level, known_clauses((clause,), level), **{key: asked[key] for key in SHARED})
     return command.run_bisection(engine, settings, clause, asked["good"], asked["bad"], asked["output"])
 

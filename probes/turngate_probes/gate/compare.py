@@ -370,7 +370,18 @@ def _listed_difference(
     else:
         verb = "is" if kind == Kind.PROTOCOL else "takes"
         detail = f"it {verb} {after or 'no value'} instead of {before or 'no value'}"
+        detail = _words_changed(before, after) or detail
     return Difference(told, name, before, after, impact, detail, clause)
+
+
+def _words_changed(before: str, after: str) -> str:
+    """Say what differs between two lists of words such as `required: a|b`; empty if one is no list."""
+    (was, _, took), (now, _, takes) = before.rpartition(": "), after.rpartition(": ")
+    if was != now or "|" not in f"{took}{takes}" or not (took and takes):
+        return ""
+    old, new = took.split("|"), takes.split("|")
+    parts = {"gone": [word for word in old if word not in new], "new": [word for word in new if word not in old]}
+    return "; ".join(f"{how}: {', '.join(words)}" for how, words in parts.items() if words)
 
 
 def _loses(before: str | None, after: str | None) -> bool:

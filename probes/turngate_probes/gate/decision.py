@@ -244,7 +244,10 @@ def _surface(row: Difference, new: ReleaseReport) -> Action:
     text = f"check whether you depend on it: {row.detail}"
     if row.after is not None:
         instead = "" if row.before in (None, row.after) else f" instead of {row.before}"
-        text = f"expect {row.after}{instead}: {row.detail}"
+        # the detail says which words of a list
+        text = (
+            f"expect another list: {row.detail}" if "|" in row.after else f"expect {row.after}{instead}: {row.detail}"
+        )
     return Action("change", f"{row.kind} {row.subject}", text, (new.release,), new=row.before != row.after)
 
 

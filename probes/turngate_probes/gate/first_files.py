@@ -44,8 +44,7 @@ def first_files(folder: Path, engines: Sequence[str], source: str) -> Iterator[F
 
     `source` is what pip installs turngate from.
     """
-    own = {str(folder / name) for name in (FILE, PYPROJECT)}
-    if not (folder / FILE).exists() and own.isdisjoint(read_settings(folder).places.values()):
+    if not has_settings(folder):
         listed = ", ".join(json.dumps(engine) for engine in engines)
         yield FirstFile(Path(FILE), _SETTINGS.format(engines=listed, first=engines[0]))
     if (folder / _GITHUB).is_dir():
@@ -53,6 +52,12 @@ def first_files(folder: Path, engines: Sequence[str], source: str) -> Iterator[F
     if (folder / _GITLAB).is_file():
         path = ".gitlab/turngate.yml"
         yield from _job(folder, "gitlab.yml", path, source, f"add to {_GITLAB}: include: [{{local: {path}}}]")
+
+
+def has_settings(folder: Path) -> bool:
+    """Tell whether a project has settings; ContractError if they are wrong, MachineError if unreadable."""
+    own = {str(folder / name) for name in (FILE, PYPROJECT)}
+    return (folder / FILE).exists() or not own.isdisjoint(read_settings(folder).places.values())
 
 
 def has_known_ci(folder: Path) -> bool:

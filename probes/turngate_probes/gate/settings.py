@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
+from semver import Version
 
 from turngate import ContractError, MachineError, UsageError, engine_names, load_contract
 from turngate.decoding import convert
@@ -82,7 +83,12 @@ class Settings(Struct, frozen=True):
         return [str(target) for target in self._in_use() if target.engine not in engines]
 
     def _in_use(self) -> list[Target]:
-        return self._targets("in-use") if "in-use" in self.values else []
+        targets = self._targets("in-use") if "in-use" in self.values else []
+        for target in targets:
+            if not target.path and not Version.is_valid(target.version or ""):
+                what, hint = f"'{target}' is not an exact release", f"write {_EXPECTED['in-use']}"
+                raise ContractError(what, self.places["in-use"], path="in-use", hint=hint)
+        return targets
 
     def _targets(self, key: str) -> list[Target]:
         """Read the names of releases, at most one of each engine."""

@@ -241,7 +241,8 @@ def known_answers(engine: str, clause_id: str) -> dict[str, ClauseAnswer]:
             continue
         result = known.result if known and known.result is not Result.NOT_RUN else None
         why = (known.detail or ", ".join(known.symptoms)) if known else ""
-        told = f"{why or release.why or 'as expected'} (from turngate's history, {release.measured})"
+        source = ", ".join(filter(None, ("from turngate's history", release.measured)))
+        told = f"{why or release.why or 'as expected'} ({source})"
         answers[release.version] = ClauseAnswer(release.version, result, told)
     return answers
 
@@ -292,26 +293,26 @@ def _headline(report: BisectReport) -> str:
         result = next((answer.result for answer in report.asked if answer.result), None)
         told = f"{_words(result)} in every release that could be tested" if result else "every known result is the same"
         return f"{report.clause} does not change: {told}"
-    began = f"{report.clause}: {_words(report.after.result)} began in {report.engine}"
+    since = f"{report.clause}: {_words(report.after.result)} since"
     if len(report.candidates) == 1:
-        return f"{began} {report.candidates[0]}"
-    return f"{began}, in one of {len(report.candidates)} releases: {', '.join(report.candidates)}"
+        return f"{since} {report.engine} {report.candidates[0]}"
+    return f"{since} one of {len(report.candidates)} releases of {report.engine}: {', '.join(report.candidates)}"
 
 
 def _print_answer(console: Console, engine: str, answer: ClauseAnswer) -> None:
     line = Text(f"{engine}@{answer.version} ").append(_words(answer.result), style_of(answer.result or "skipped"))
-    print_line(console, 1, line.append(visible(f" {answer.detail}")))
+    print_line(console, 1, line.append(visible(f": {answer.detail}")))
 
 
 def _words(result: Result | None) -> str:
     return result.value.replace("_", " ") if result else "skipped"
 
 
-def engine_of(text: str) -> str:
-    """Read the name of an engine; UsageError if it is something else, such as a release."""
+def engine_of(text: str, options: str) -> str:
+    """Read the name of an engine; UsageError if it is a release, which belongs into one of `options`."""
     target = parse_target(text)
     if target.version or target.path:
-        raise UsageError(f"{text!r} is not just an engine", "pass versions with --versions, --good or --bad")
+        raise UsageError(f"{text!r} is not just an engine", f"pass versions with {options}")
     return target.engine
 
 

@@ -30,7 +30,7 @@ def evidence_lines(evidence: Evidence) -> Iterator[Line]:
         yield from _call(evidence)
         return
     code = "none" if evidence.exit_code is None else evidence.exit_code
-    yield 2, Text(visible(f"turn {evidence.turn}: ended by {evidence.ended}, exit code {code}"))
+    yield 2, Text(visible(f"turn {evidence.turn}: ended: {evidence.ended}, exit code {code}"))
     yield 3, Text("$ " + bounded(command_line(evidence.argv, WORD), COMMAND))
     yield from _stream("stdout", evidence.stdout)
     yield from _stream("stderr", evidence.stderr)

@@ -211,3 +211,9 @@ def test_the_program_reads_the_settings_of_its_working_directory(project: Path) 
     refused = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr == f"Error: {project}/turngate.toml: fial-on: unknown key (did you mean fail-on?)\n"
+
+
+def test_settings_are_not_shown_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """Silence about --json would give a script something else than it asked for."""
+    assert cli.run(["gate", "codex", "--show-settings", "--json"]) == 2
+    assert "--show-settings prints no JSON" in capsys.readouterr().err

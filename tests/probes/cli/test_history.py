@@ -29,6 +29,14 @@ def test_a_part_names_only_what_changed_there(capsys: pytest.CaptureFixture[str]
         assert "2 tested releases after 0.2.0 up to 0.5.0" in out
         assert "`--trust`" in out
         assert "0.6.0" not in out
+    assert "--from 0.5.0 is newer than --to 0.2.0, so" in typed(capsys, "codex", *ends)[2]
+
+
+@pytest.mark.parametrize("end", ["v0.2.0", "codex@0.2.0"])
+def test_a_release_may_be_written_as_elsewhere(capsys: pytest.CaptureFixture[str], end: str) -> None:
+    """As a tag, or with its engine; nothing was in another order."""
+    _, out, err = typed(capsys, "codex", "--from", end, "--to", "0.5.0")
+    assert ("after 0.2.0 up to 0.5.0" in out, err) == (True, "")
 
 
 def test_json_holds_the_changes(capsys: pytest.CaptureFixture[str]) -> None:

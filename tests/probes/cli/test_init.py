@@ -62,3 +62,12 @@ def test_a_pin_in_a_folder_below_needs_the_name_of_its_engine(
     Path("web/package.json").write_text('{"dependencies": {"@openai/codex": "0.147.0"}}')
     assert cli.run(["init"]) == 2
     assert "the folders below it are not searched\n`turngate doctor` searches them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name, table", [("turngate.toml", ""), ("pyproject.toml", "[tool.turngate]\n")])
+def test_settings_need_no_engine_to_be_named(monkeypatch: pytest.MonkeyPatch, name: str, table: str) -> None:
+    """A project that has settings lacks only the job of its CI."""
+    monkeypatch.setenv("PATH", "")
+    Path(name).write_text(f'{table}engines = ["codex"]\n')
+    assert cli.run(["init", "--yes"]) == 0
+    assert Path(".github/workflows/turngate.yml").is_file()

@@ -250,3 +250,11 @@ def test_a_protocol_is_compared_by_what_turngate_uses() -> None:
     narrower = ReleaseSurface({}, {}, {}, {"protocol/any list": {"request x: a": "optional: b"}})
     (row,) = differences(old(surface=before), new(surface=narrower), CONTRACT)[-1:]
     assert row.impact is Impact.NONE
+
+
+def test_of_two_lists_only_what_differs_is_told() -> None:
+    """A list can be longer than a line."""
+    lists = ({"item x: a": f"{need}: {'b|' * 90}{word}|d"} for need, word in (("required", "c"), ("required", "e|f")))
+    before, after = (ReleaseSurface({}, {}, {}, {"protocol/any list": listed}) for listed in lists)
+    (row,) = differences(old(surface=before), new(surface=after), CONTRACT)
+    assert row.detail == "gone: c; new: e, f"

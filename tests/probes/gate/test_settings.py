@@ -118,6 +118,15 @@ def test_the_user_sets_contracts_and_executables(project: Path, own: Path) -> No
     assert (settings.values["fail-on"], settings.places["fail-on"]) == ("broken", str(project / "turngate.toml"))
 
 
+@pytest.mark.parametrize("name", ["codex", "codex@latest", "codex@^0.147.0"])
+def test_what_is_in_use_is_an_exact_release(project: Path, name: str) -> None:
+    """Another one is a mistake in the file, which is told before anything is tested."""
+    (project / "turngate.toml").write_text(f'in-use = ["{name}"]\n')
+    with pytest.raises(ContractError, match=f"{re.escape(name)}' is not an exact release") as caught:
+        read_settings(project).in_use("codex")
+    assert (caught.value.file, caught.value.path) == (str(project / "turngate.toml"), "in-use")
+
+
 def test_a_file_that_others_can_write_is_not_the_users(project: Path, own: Path) -> None:
     """The user's own file is refused if somebody else could have written it."""
     own.write_text('fail-on = "caveat"\n')

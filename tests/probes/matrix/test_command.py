@@ -115,3 +115,15 @@ def test_a_pipe_gets_the_plan_as_json(shop: Shop, capsys: pytest.CaptureFixture[
     assert include == [job]
     assert json.dumps(include)
     assert not Path(shop.folder / "results").exists()
+
+
+def test_a_release_in_place_of_an_engine_is_answered_with_the_options_of_the_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each of both commands has its own."""
+    for words, options in (
+        (["bisect", "codex@0.120.0", "stdin.open"], "--good or --bad"),
+        (["matrix", "codex@0.120.0", "--versions", "all"], "--versions"),
+    ):
+        assert cli.run(words) == 2
+        assert f"pass versions with {options}\n" in capsys.readouterr().err

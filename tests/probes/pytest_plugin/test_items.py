@@ -100,7 +100,7 @@ def test_a_failure_shows_the_evidence(alone: pytest.Pytester) -> None:
             "*_ codex=* resume.dead-handle _*",
             "*fail: *",
             "why: *",
-            "*turn *: ended by exit*",
+            "*turn *: ended: exit*",
             "*$ codex exec *",
             "*FAILED *::resume.dead-handle*",
         ]

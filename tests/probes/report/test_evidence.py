@@ -24,7 +24,7 @@ def shown_by(**fields: Any) -> tuple[Evidence, ...]:
 def test_a_turn_shows_its_command_its_output_and_its_requests() -> None:
     """Command, output and requests each have a line below the turn's name."""
     head, *rest = evidence_text(shown_by()).splitlines()
-    assert head == "turn main/first: ended by exit, exit code 0"
+    assert head == "turn main/first: ended: exit, exit code 0"
     assert rest == [
         "  $ codex exec --json 'say '\"'\"'hello'\"'\"''",
         "  stdout: 26 bytes",

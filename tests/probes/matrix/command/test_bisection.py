@@ -225,7 +225,7 @@ def test_a_change_is_found_among_releases(shop: Shop) -> None:
     assert (report["before"]["result"], report["after"]["result"]) == ("pass", "fail")
     assert report["candidates"] == ["0.161.0"]
     assert len(report["asked"]) <= 5
-    assert "resume.accepted: fail began in codex 0.161.0\n" in shop.err
+    assert "resume.accepted: fail since codex 0.161.0\n" in shop.err
     assert "main/again" in shop.err
     assert "codex@0.161.0 fail" in shop.err
 
@@ -245,8 +245,8 @@ def test_releases_that_cannot_answer_leave_candidates(shop: Shop) -> None:
         ("0.161.0", None),
         ("0.162.0", None),
     ]
-    assert "fail began in codex, in one of 3 releases: 0.161.0, 0.162.0, 0.163.0\n" in shop.err
-    assert "codex@0.161.0 skipped needs handle.present, which is fail: `thread_id` matched nothing" in shop.err
+    assert "fail since one of 3 releases of codex: 0.161.0, 0.162.0, 0.163.0\n" in shop.err
+    assert "codex@0.161.0 skipped: needs handle.present, which is fail: `thread_id` matched nothing" in shop.err
 
 
 @pytest.mark.long
