@@ -18,6 +18,15 @@ DEVIATION = (
     "If releases differ for good, declare a deviation with one of the symptoms, and what an orchestrator must do:"
 )
 
+BY_IMPACT = "The gate fails because of it if it is breaking; if it is degraded, only with --fail-on degraded or caveat."
+NO_RESULT = "The gate can't say whether you can upgrade."
+GATE_WHY = {
+    "claim": "No gate fails because of it, but your orchestrator may have to change: the report lists what to do.",
+    "deviation": "The gate fails because of it only with --fail-on caveat. The report lists what to do.",
+    "baseline": "The gate fails because of it, so that the baseline excuses nothing that it needn't.",
+    **dict.fromkeys(("unanswered", "crashed", "interrupted"), NO_RESULT),
+}
+
 
 class OtherId(Struct, frozen=True):
     """An id of a report that is not a clause's: what it says, where it belongs, and why it matters."""
@@ -56,11 +65,14 @@ def explain(clause: str | None, *, as_json: bool) -> int:
     Exit codes: 0; 2 if there is no such id or release.
     """
     import json
+    import re
 
     from msgspec import to_builtins
+    from msgspec.structs import fields
 
     from turngate import NotFoundError, engine_names
     from turngate.contract import load
+    from turngate.contract.engine_contract import EngineContract
     from turngate_probes.releases.selection import similar
     from turngate_probes.report.recipe import recipe
 
@@ -80,6 +92,8 @@ def explain(clause: str | None, *, as_json: bool) -> int:
         click.echo(json.dumps(to_builtins(found_recipe)) if as_json else found_recipe.markdown, nl=as_json)
     else:
         near = similar(clause, [*catalogue, *others, *engine_names()])
+        if re.split(r"[.:]", clause)[0] in {each.encode_name for each in fields(EngineContract)}:
+            near = "did you mean gate.claim?"  # a gate names what a contract requires by its section
         raise NotFoundError(f"there is no clause, rule or engine {clause!r}", near)
     return 0
 
@@ -90,7 +104,7 @@ def _others() -> Iterator[OtherId]:
     from turngate_probes.report.sarif import GATE_RULES
 
     for kind, sentence in GATE_RULES.items():
-        yield OtherId(f"gate.{kind}", sentence, "turngate gate, as a rule of SARIF", "The gate fails because of it.")
+        yield OtherId(f"gate.{kind}", sentence, "turngate gate, as a rule of SARIF", GATE_WHY.get(kind, BY_IMPACT))
     for rule in rules().values():
         tests = tuple(scenario.id for scenario in scenarios().values() if scenario.rule == rule.id)
         yield OtherId(rule.id, rule.sentence, f"turngate conform, {rule.severity}", rule.why, tests)

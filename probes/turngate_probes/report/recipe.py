@@ -20,6 +20,7 @@ from turngate.contract.engine_contract import Final as FinalText
 from turngate.contract.engine_contract import Framed
 from turngate.contract.launch import Guards, PromptChannel
 from turngate.contract.values import Match
+from turngate.contract.verdict import Verdict
 from turngate_probes.report.history import check_release
 
 _WIDTH: Final = 120
@@ -64,25 +65,29 @@ class RecipeSection(Struct, frozen=True):
 
 
 class Recipe(Struct, frozen=True):
-    """How to run an engine without turngate; `version` null: the newest release that the contract describes.
+    """How to run an engine without turngate; `version` null: the newest release of an engine without a history.
 
-    `tested`: whether turngate tested this release.
+    `verdict` null: turngate has not tested this release. `why`: why it is broken; empty otherwise.
     """
 
     engine: str
     title: str
     version: str | None
-    tested: bool
+    verdict: Verdict | None
+    why: str
     contract_version: str
     sections: tuple[RecipeSection, ...]
 
     @property
     def markdown(self) -> str:
         """The whole text."""
-        release = self.version or "the newest release"
-        purpose = f"so that what turngate tested of {self.title} ({release}) holds for it, too"
-        if not self.tested:
-            purpose = f"to run {self.title} ({release}) as turngate would, which has not tested this release"
+        named = f"{self.title} ({self.version or 'the newest release'})"
+        purpose = f"so that what turngate tested of {named}, which is {self.verdict}, holds for it, too"
+        if self.verdict is None:
+            purpose = f"to run {named} as turngate would, which has not tested this release"
+        elif self.verdict is Verdict.BROKEN:
+            purpose = f"to run {named} as turngate does"
+        broken = f"This release is **broken**, so don't rely on it: {self.why}"
         intro = (
             f"Let your own orchestrator pass and read the following, {purpose}. This is everything that contract "
             f"{self.contract_version} of `{self.engine}` says about a turn in a process of its own. The commands are "
@@ -91,7 +96,8 @@ class Recipe(Struct, frozen=True):
             "needs a permission; in mode auto, it acts without asking."
         )
         parts = (f"## {section.title}\n\n{section.text}" for section in self.sections)
-        return "\n\n".join((f"# Run {self.title} as turngate does", _filled(intro), *parts)) + "\n"
+        warned = [_filled(broken)] if self.verdict is Verdict.BROKEN else []
+        return "\n\n".join((f"# Run {self.title} as turngate does", *warned, _filled(intro), *parts)) + "\n"
 
 
 def recipe(engine: str, version: str | None = None) -> Recipe:
@@ -99,10 +105,13 @@ def recipe(engine: str, version: str | None = None) -> Recipe:
 
     NotFoundError: no release has this version.
     """
+    known = history.load(engine) if engine in history.engines() else None
+    version = version or (known.newest if known else None)
     contract = load_contract(engine, version)
-    known = history.load(engine) if version and engine in history.engines() else None
+    found = None
     if known and version:
         check_release(known, version)
+        found = known.find(version)
     parts = {
         "Files and guards": _guards(contract),
         "Environment": _environment(contract),
@@ -114,9 +123,8 @@ def recipe(engine: str, version: str | None = None) -> Recipe:
         "Caveats": _caveats(contract),
     }
     sections = (RecipeSection(title, "\n\n".join(_joined(blocks))) for title, blocks in parts.items())
-    found = known.find(version) if known and version else None
-    is_tested = known is None or bool(found and found.tested)
-    return Recipe(engine, contract.title, version, is_tested, contract.contract_version, tuple(sections))
+    verdict, why = (found.verdict, found.why) if found and found.tested else (None, "")
+    return Recipe(engine, contract.title, version, verdict, why, contract.contract_version, tuple(sections))
 
 
 def _joined(blocks: Iterable[str]) -> Iterator[str]:
@@ -254,10 +262,11 @@ def _choices(contract: EngineContract) -> Iterator[str]:
         yield "No option chooses a model: choose it in the settings of the engine."
     if contract.artifacts:
         options = " ".join(map(_quoted, contract.artifacts.options))
+        python = ", and `PYTHON` that of a Python interpreter" if "$PYTHON" in options else ""
         yield (
             "To let a turn in mode interactive write below one folder of the workspace and nowhere else, replace "
-            f"{_words(launch.interactive)} by these options. `ARTIFACTS` is the absolute path of the folder, without "
-            "links and special characters, and `PYTHON` that of a Python interpreter, where they occur:"
+            f"{_words(launch.interactive)} with these options. `ARTIFACTS` is the absolute path of the folder, without "
+            f"links and special characters{python}:"
         )
         yield _code(options)
         if contract.artifacts.yields_to:
@@ -318,7 +327,7 @@ def _end(contract: EngineContract) -> Iterator[str]:
         yield f"After the record that ends the turn, records of {_names(end.followed_by, 'or')} may follow."
     yield f"The answer is {_answer(contract.final)}."
     if contract.reports:
-        yield "What the engine reports beside the answer neither ends the turn nor lets it fail:"
+        yield "What the engine reports besides the answer neither ends the turn nor makes it fail:"
     for report in contract.reports:
         path = f"{report.field}, of each item {report.item}" if report.item else report.field
         yield f"- `{path}` of a record{_matching(report.match)} on {report.stream} {_REPORTS[report.kind]}."
@@ -350,8 +359,7 @@ def _limits(contract: EngineContract) -> Iterator[str]:
     uses = allowed(contract, Mode.INTERACTIVE)
     listed = "; ".join(_span(use) for use in uses) or "those above"
     yield f"- In mode interactive, pass no options but {listed}: others can let the engine act."
-    flags = dict.fromkeys(f"`{name}`" for flag in contract.auto_flags for name in (flag.flag, *flag.aliases))
-    yield f"- With other values than those above, these let the engine act without asking: {', '.join(flags)}."
+    yield from _widening(contract)
     yield from _lost_tools(contract)
     if directory := contract.resume_probe.directory:
         yield f"- `{directory}` must be writable, or possible to create: sessions are stored there."
@@ -367,12 +375,23 @@ def _limits(contract: EngineContract) -> Iterator[str]:
         yield "\n".join(("```text", *(mark.pattern for mark in contract.file_marks), "```"))
 
 
+def _widening(contract: EngineContract) -> Iterator[str]:
+    switches = [flag for flag in contract.auto_flags if not (flag.safe_values or flag.safe_beside or flag.keys)]
+    for lead, flags in (
+        ("These", switches),
+        ("With other values than those above, these", [flag for flag in contract.auto_flags if flag not in switches]),
+    ):
+        names = dict.fromkeys(f"`{name}`" for flag in flags for name in (flag.flag, *flag.aliases))
+        if names:
+            yield f"- {lead} let the engine act without asking: {', '.join(names)}."
+
+
 def _lost_tools(contract: EngineContract) -> Iterator[str]:
     lost = dict[str, list[str]]()
     for each in contract.unavailable_tools:
         lost.setdefault(each.why, []).extend(each.tools)
     for why, tools in lost.items():
-        yield f"- In mode interactive, the agent lacks {_names(tools)}: {why}."
+        yield f"- In mode interactive, the agent can't use {_names(tools, 'or')} as in mode auto: {why}."
 
 
 def _channel(channel: PromptChannel, begin: str) -> Iterator[str]:

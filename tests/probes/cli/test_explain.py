@@ -86,6 +86,8 @@ def test_a_release_without_claims_has_no_recipe(mistyped: str, error: type[Excep
 def test_the_other_ids_of_a_gate_are_explained() -> None:
     """A baseline and SARIF use ids that are no clauses."""
     assert GATE_RULES["baseline"] in explained("gate.baseline")
+    assert "No gate fails because of it" in explained("gate.claim")
+    assert "only with --fail-on" in explained("gate.tool")
 
 
 @each(
@@ -96,6 +98,7 @@ def test_the_other_ids_of_a_gate_are_explained() -> None:
         ("dead-handle", "resume.dead-handle"),
         ("orchestrator.complete", "orchestrator.completes"),
         ("gemin", "gemini"),
+        ("auto_flags: --yolo", "gate.claim"),
         ("zzz", "`turngate explain` lists all of them"),
     ],
 )

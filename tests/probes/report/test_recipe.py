@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.tables import each
-from turngate import NotFoundError, engine_names
+from turngate import NotFoundError, engine_names, history
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
 from turngate_probes.report.recipe import Recipe, recipe
@@ -68,11 +68,27 @@ def test_a_recipe_is_that_of_its_release() -> None:
     assert "the turn succeeds in a fresh session" not in text(newer, "Caveats")
 
 
-def test_a_recipe_says_that_its_release_was_not_tested() -> None:
-    """A release that is newer than all known ones has a recipe; a version that nobody published has none."""
-    assert "as turngate would, which has not tested this release" in " ".join(
-        recipe("codex", "99.0.0").markdown.split()
-    )
+@each(
+    "engine, version, said",
+    [
+        ("gemini", "0.20.0", "This release is **broken**, so don't rely on it: handle.present: "),
+        ("gemini", "0.61.0", "what turngate tested of Gemini CLI (0.61.0), which is compatible, holds for it"),
+        ("codex", "99.0.0", "as turngate would, which has not tested this release"),
+        # no history has tests of it
+        ("iflow", None, "to run iFlow CLI (the newest release) as turngate would, which has not tested this release"),
+    ],
+)
+def test_a_recipe_says_what_is_known_of_its_release(engine: str, version: str | None, said: str) -> None:
+    """It vouches for no release that is broken or was not tested."""
+    begin = " ".join(recipe(engine, version).markdown.partition("This is everything")[0].split())
+    assert said in begin
+    assert ("holds for it" in begin) == ("compatible" in said)
+
+
+def test_a_recipe_of_no_version_is_that_of_the_newest_release() -> None:
+    """The newest release is named; a version that nobody published has no recipe."""
+    newest = history.load("codex").newest
+    assert f"({newest})" in " ".join(recipe("codex").markdown.split())
     with pytest.raises(NotFoundError, match=r"codex 0\.168\.9 is not a release that turngate knows of"):
         recipe("codex", "0.168.9")
 
