@@ -172,7 +172,10 @@ def _upgrades(settings: "Settings", new: str | None, old: str | None) -> list[Up
     if old:
         return [Upgrade(*named, old, "--from") for named in chosen]
     in_use = [settings.in_use(parse_target(name).engine) for name, _ in chosen]
-    return [Upgrade(*named, *(used or (None, "turngate"))) for named, used in zip(chosen, in_use, strict=True)]
+    return [
+        Upgrade(*named, *(used or (None, "turngate's own pin, perhaps not yours")))
+        for named, used in zip(chosen, in_use, strict=True)
+    ]
 
 
 def _show(upgrades: list[Upgrade], unused: list[str], settings: "Settings", values: Mapping[str, Any]) -> None:

@@ -253,8 +253,8 @@ def _differences(impact: Impact, listed: list[Difference], fallen: list[Differen
         if row.before is None or row.after is None:
             change = "new" if row.before is None else "gone"
         elif "|" in row.before and "|" in row.after:
-            change = "changed"  # the detail says which words of the list
-        yield 1, _shortened(f"{row.kind} {row.subject}: {change}: {row.told}")
+            change = ""  # the detail says which words of the list
+        yield 1, _shortened(": ".join(filter(None, (f"{row.kind} {row.subject}", change, row.told))))
     if len(listed) > MOST_OF_A_KIND:
         kind = "" if impact is Impact.NONE else f" that are {impact}"
         yield 1, Text(f"and {len(listed) - MOST_OF_A_KIND} more{kind}")

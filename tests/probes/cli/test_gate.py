@@ -63,7 +63,9 @@ def test_an_engine_without_a_version_means_its_newest_release(
     assert str(answer.call_args.args[0].new) == "codex@latest"
     capsys.readouterr()
     assert cli.run(["gate", "codex", "--show-settings"]) == 0
-    assert capsys.readouterr().out.split()[:3] == ["engine", "codex@latest", "argument"]
+    shown = capsys.readouterr().out
+    assert shown.split()[:3] == ["engine", "codex@latest", "argument"]
+    assert "turngate's own pin, perhaps not yours\n" in shown
 
 
 def test_long_sessions_are_tested_on_request(monkeypatch: pytest.MonkeyPatch) -> None:

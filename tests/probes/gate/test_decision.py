@@ -24,7 +24,7 @@ from turngate_probes.report.markdown import markdown
 from turngate_probes.report.page import page
 from turngate_probes.report.publish import json_text
 from turngate_probes.report.release_view import ReleaseView, view
-from turngate_probes.report.reports import GateReport
+from turngate_probes.report.reports import Difference, GateReport, Impact
 from turngate_probes.report.sarif import sarif
 from turngate_probes.report.text import report_lines
 from turngate_probes.report.view import View
@@ -274,3 +274,11 @@ def test_what_was_not_compared_has_no_differences_that_are_none() -> None:
     assert "differences: not compared" in as_text(view(views.of(views.release(views.OLD), failed)))
     report = replace(views.green_by_baseline(), differences=(), counts={})
     assert "differences: none" in as_text(view(report))
+
+
+def test_of_a_list_only_the_words_that_differ_are_printed() -> None:
+    """Both lists stand in the other formats."""
+    row = Difference(
+        "protocol", "item x: a", "required: a|b", "required: b|c", Impact.DEGRADED, "gone: a; new: c", None
+    )
+    assert "\nprotocol item x: a: gone: a; new: c\n" in as_text(view(replace(views.unanswered(), differences=(row,))))

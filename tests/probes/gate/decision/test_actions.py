@@ -111,3 +111,9 @@ def test_a_degraded_clause_that_fails_can_not_be_relied_on() -> None:
     assert action.text == "do not rely on it: if a flag is renamed or removed, every run ends with a usage error."
     (same,) = actions(release("codex@0.160.0", *fails), release("codex@0.170.0", *fails), [])
     assert not same.new
+
+
+def test_of_a_list_only_the_words_that_differ_are_an_action() -> None:
+    """A list can be longer than a line."""
+    row = Difference("protocol", "item x: a", "a|b", "b|c", Impact.DEGRADED, "gone: a; new: c", None)
+    assert reported(row) == [("protocol item x: a", "expect another list: gone: a; new: c", True)]
