@@ -113,6 +113,7 @@ def test_an_earlier_set_answers_for_none_of_its_successors(monkeypatch: pytest.M
     for clause, answering in ((newer, ["1.2.0"]), (every, ["1.1.5", "1.2.0"])):
         answers = known_answers("codex", clause)
         assert [*answers] == answering
+        assert answers["1.2.0"].detail.endswith(" (from turngate's history)"), "it has no date"
         asked = Bisection([*ours.published], lambda version: ClauseAnswer(version, Result.FAIL, ""), answers)
         assert asked.search() is None
         assert {*asked.asked} <= {"1.0.0", "1.1.0", "1.1.5"} - answers.keys()
