@@ -258,7 +258,7 @@ def _run(args: Sequence[str]) -> int:
     try:
         code = turngate.main(args=list(args), prog_name="turngate", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        _placed(error).show()
         return UNANSWERED
     except click.Abort:
         return INTERRUPTED
@@ -283,6 +283,18 @@ def _run(args: Sequence[str]) -> int:
         _print_error("Too many open files; raise the limit (ulimit -n)")
         return UNANSWERED
     return code if isinstance(code, int) else 0
+
+
+def _placed(error: click.ClickException) -> click.ClickException:
+    """Return an error that says where an option stands if it was given after a command of its group, or the same."""
+    command = error.ctx if isinstance(error, click.NoSuchOption) else None
+    while command and (group := command.parent):
+        for option in group.command.params:
+            if isinstance(error, click.NoSuchOption) and error.option_name in option.opts:
+                form = f"{group.command_path} {error.option_name} {option.make_metavar(group)} {command.info_name} …"
+                return click.UsageError(f"{error.option_name} stands before the command: `{form}`.", error.ctx)
+        command = group
+    return error
 
 
 def _print_error(text: str) -> None:

@@ -126,6 +126,22 @@ def test_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -
     assert "Did you mean 'undocumented'?" in capsys.readouterr().err
 
 
+@each(
+    "args, form",
+    [
+        (["probe", "--contracts", "my", "codex"], "turngate --contracts DIR probe …"),
+        (["handles", "show", "--data-dir", "x", "h"], "turngate handles --data-dir DIRECTORY show …"),
+        (["handles", "show", "--contracts", "x", "h"], "turngate --contracts DIR handles …"),
+    ],
+)
+def test_an_option_after_its_command_says_where_it_stands(
+    args: list[str], form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An option of a group is none of its commands'."""
+    assert cli.run(args) == 2
+    assert f"{args[-3]} stands before the command: `{form}`." in " ".join(capsys.readouterr().err.split())
+
+
 @each("name", cli.REPLACED)
 def test_a_name_that_turngate_had_names_what_does_its_job(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """It is unknown like any other, and no alias; the command that is named instead has a help page."""

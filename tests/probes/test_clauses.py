@@ -76,8 +76,8 @@ def test_a_failed_need_is_no_failure_of_its_own() -> None:
     results = judged(t.observed(t.turn("main/first", RENAMED)), "main", "bad-handles", "auto")
     assert results["handle.present"].result is Result.FAIL
     assert results["resume.accepted"].result is Result.NOT_RUN
-    assert results["resume.accepted"].detail == "needs handle.present, which is fail"
-    assert results["resume.context-carried"].detail == "needs resume.accepted, which is not_run"
+    assert results["resume.accepted"].detail == "needs handle.present, which failed"
+    assert results["resume.context-carried"].detail == "needs resume.accepted, which was not run"
 
 
 def test_what_was_not_seen_is_not_run() -> None:
@@ -108,7 +108,7 @@ def test_a_turn_that_fails_like_every_other_says_nothing_about_its_clause(clause
     turn = t.hung(name) if clause == "stdin.open" else t.refused(name)
     failed = judge_levels(t.observed(t.refused("main/first"), turn), "hermetic")[clause]
     assert (failed.result, failed.needs, failed.evidence) == (Result.NOT_RUN, ("turn.terminal-event",), (name,))
-    assert "needs turn.terminal-event, which is fail" in failed.detail
+    assert "needs turn.terminal-event, which failed" in failed.detail
     alone = judge_levels(t.observed(t.turn("main/first"), turn), "hermetic")[clause]
     assert alone.result is (Result.DEVIATES if clause == "stdin.open" else Result.FAIL)
 

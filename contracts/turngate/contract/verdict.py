@@ -16,6 +16,8 @@ Text = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(ge=0)]
 FALLEN = (Result.FAIL, Result.UNSUPPORTED)
+# what is said of a clause that another one needs
+BECAME = {Result.FAIL: "failed", Result.NOT_RUN: "was not run", Result.UNSUPPORTED: "is unsupported"}
 RESUMABLE_NEEDS = ("handle.present", "handle.place", "resume.", "server.context-carried")
 
 
@@ -181,9 +183,9 @@ def fallen(clause: Clause, others: Iterable[str], results: Mapping[str, ClauseRe
     """Return `not_run` if one of the other clauses failed, was not run or is unsupported, else None."""
     for need in others:
         other = results.get(need)
-        if other is None or other.result in (Result.FAIL, Result.NOT_RUN, Result.UNSUPPORTED):
-            state = other.result if other else "absent"
-            return ClauseResult.of(clause, Result.NOT_RUN, f"needs {need}, which is {state}", needs=(need,))
+        if other is None or other.result in BECAME:
+            state = BECAME[other.result] if other else "is absent"
+            return ClauseResult.of(clause, Result.NOT_RUN, f"needs {need}, which {state}", needs=(need,))
     return None
 
 

@@ -1,5 +1,6 @@
 """Checks of what is passed to the engine: options, prompts, standard input."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -100,7 +101,10 @@ def answer_whole(observed: Observations) -> Finding:
     turns = [first, observed.turn("large-prompt/again")] if by_file else [first]
     for turn in turns:
         fail_if(not turn.sent(), f"the prompt was not sent to the model ({how_it_ended(turn)})", turn)
-        loss = lost(LONG_ANSWER.strip(), (turn.reading.final_text or "").strip(), "")
+        got = (turn.reading.final_text or "").strip()
+        loss = lost(LONG_ANSWER.strip(), got, "")
+        escaped = any(json.dumps(LONG_ANSWER.strip(), ensure_ascii=ascii_)[1:-1] in got for ascii_ in (False, True))
+        fail_if(escaped, "the answer has JSON escapes, so it is not as the model wrote it", turn, symptom="lines")
         partial = f"of an answer of {len(LONG_ANSWER.encode())} bytes and more, {len(turn.stdout)} bytes of output came"
         fail_if(loss and by_file and turn is first, f"{partial} through a file, which helps others", turn)
         _check_whole(turn, f"{partial} through a pipe that is read slowly", loss)

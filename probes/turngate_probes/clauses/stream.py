@@ -200,7 +200,8 @@ def known_events(observed: Observations) -> Finding:
     unknown = sorted({kind for turn in turns for kind in turn.reading.unknown})
     more = f" and {len(unknown) - MOST} more" if len(unknown) > MOST else ""
     path = next(filter(None, (unmatched(turn, "events") for turn in turns)), "")
-    fail_if(unknown, f"unknown: {', '.join(unknown[:MOST])}{more}{path}", *_showing(turns))
+    named = ", ".join(f"`{kind}`" for kind in unknown[:MOST])
+    fail_if(unknown, f"unknown kind{'s' * (len(unknown) > 1)} of record: {named}{more}{path}", *_showing(turns))
     kinds = sorted({kind for turn in observed.turns.values() for kind in turn.reading.census})
     if not kinds:
         turn = observed.turn("main/first")

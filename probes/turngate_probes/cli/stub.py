@@ -1,5 +1,6 @@
 """The subcommand `stub`: the model backend alone."""
 
+import re
 import threading
 from collections.abc import Sequence
 
@@ -26,11 +27,13 @@ def _tool_call(_ctx: click.Context, _option: click.Parameter, text: str | None) 
     if text is None:
         return None
     name, _, arguments = text.partition("=")
+    if not re.fullmatch(r"[\w.-]+", name, re.ASCII):
+        raise click.BadParameter('write NAME={"argument": "value"}')
     try:
         read = json.loads(arguments or "{}")
     except ValueError as error:
         raise click.BadParameter(f"the arguments of {name} are not JSON: {error}") from error
-    if not name or not isinstance(read, dict):
+    if not isinstance(read, dict):
         raise click.BadParameter('write NAME={"argument": "value"}')
     return ToolCall(name, read)
 

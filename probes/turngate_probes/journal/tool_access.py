@@ -100,8 +100,8 @@ def rows(access: ToolAccess | None) -> Iterator[ToolAccessRow]:
         return
     acting, waiting = difference(access)
     alone = {
-        "auto": _named("only with auto-approve", acting),
-        "interactive": _named("only without auto-approve", waiting),
+        "auto": _named(acting),
+        "interactive": _named(waiting),
     }
     for name, mode in access.modes():
         call = mode.call
@@ -121,10 +121,10 @@ def difference(access: ToolAccess | None) -> tuple[list[str], list[str]]:
     return sorted(tools["auto"] - tools["interactive"]), sorted(tools["interactive"] - tools["auto"])
 
 
-def _named(what: str, tools: Sequence[str]) -> str:
+def _named(tools: Sequence[str]) -> str:
     names = [bounded(tool, LONGEST_NAME) for tool in tools[:MOST_NAMED]]
     more = [f"{len(tools) - MOST_NAMED} more"] if len(tools) > MOST_NAMED else []
-    return f"{what}: {', '.join([*names, *more])}" if tools else ""
+    return ", ".join([*names, *more])
 
 
 def _mode(shows: TurnEvent | None, calls: TurnEvent | None) -> ModeToolAccess | None:

@@ -16,7 +16,7 @@ from rich.text import Text
 from turngate import NotFoundError, Stop, UsageError, history
 from turngate.contract import load
 from turngate.contract.clauses import NEWEST_SET, Result
-from turngate.contract.verdict import Evidence, FailOn, fallen_needs
+from turngate.contract.verdict import BECAME, Evidence, FailOn, fallen_needs
 from turngate.files import contract_files, overlay
 from turngate.process.sessions import adopting_orphans
 from turngate.sanitize import visible
@@ -222,7 +222,7 @@ def answer_of(release: ReleaseReport, clause_id: str) -> ClauseAnswer:
     if clause.result is not Result.NOT_RUN:
         return ClauseAnswer(version, clause.result, clause.detail, clause.evidence)
     fallen = fallen_needs(clauses, clause_id)
-    details = (f"needs {need.id}, which is {need.result}: {need.detail}" for need in fallen)
+    details = (f"needs {need.id}, which {BECAME[need.result]}: {need.detail}" for need in fallen)
     return ClauseAnswer(version, None, next(details, clause.detail))
 
 

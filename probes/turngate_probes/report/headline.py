@@ -31,9 +31,13 @@ GATE_FAILS = {
     FailOn.CAVEAT: "something breaks or gets worse, or there are known caveats",
 }
 MEANING = {
-    0: "no release fails or is unanswered",
     3: "turngate itself failed and can't say why a clause was not run; please report this bug",
     130: "interrupted",
+}
+NONE_FAILS = {
+    FailOn.BROKEN: "no release is broken or unanswered",
+    FailOn.DEGRADED: "no release is broken, degraded or unanswered",
+    FailOn.CAVEAT: "no release is broken, degraded or unanswered, or has known caveats",
 }
 NOTHING = "nothing was probed"
 
@@ -75,7 +79,7 @@ def meaning(report: ProbeReport, cases: Sequence[Sequence[JudgedCase]]) -> str:
     """Return what the exit code of a probe means, with the releases that are the reason for it and their cases."""
     if not report.releases and not report.interrupted:
         return NOTHING
-    if known := MEANING.get(report.exit_code):
+    if known := MEANING.get(report.exit_code) if report.exit_code else NONE_FAILS[report.fail_on]:
         return known
     reasons: dict[str, list[str]] = {}
     for release, judged in zip(report.releases, cases, strict=True):

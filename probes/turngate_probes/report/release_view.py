@@ -7,6 +7,7 @@ from typing import Final
 from turngate.contract.clauses import Result
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult, FailOn, Verdict
+from turngate.history_text import only_guarded
 from turngate.sanitize import visible
 from turngate_probes.clauses import CHECKS
 from turngate_probes.journal.tool_access import ModeToolAccess, ToolAccessRow, rows
@@ -46,7 +47,7 @@ _MARKS: Final[tuple[tuple[Sign, str], ...]] = (
         "the release violated the clause, as its contract declares; the detail says what your orchestrator must do",
     ),
     ("stale", "the release passed, although its contract declares a deviation"),
-    ("unsupported", "the release lacks this feature"),
+    ("unsupported", "the contract names nothing to test, or the release lacks the feature"),
     ("not_run", "the clause could not be tested; the detail says why"),
     (EXCUSED, "the release violated the clause, and the baseline excuses it"),
 )
@@ -114,7 +115,7 @@ def view(report: ProbeReport | GateReport) -> ReleaseView:
         counts=tuple(_counts(verdicts, gate)),
         remarks=tuple(remarks),
         actions=gate.actions if gate else known_caveats(probe.releases),
-        remaining=_remaining(gate) if gate else "",
+        remaining=_remaining(gate) if gate else only_guarded((r.engine, r.version, r.verdict) for r in probe.releases),
         suites=suites[-1:] if gate else suites,
         marks=MARKS if gate else MARKS[:-1],
         columns=tuple(_column(number, release) for number, release in enumerate(probe.releases)),

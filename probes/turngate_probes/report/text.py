@@ -12,7 +12,7 @@ from rich.text import Text
 
 from turngate.contract.clauses import Reason, Result
 from turngate.contract.verdict import ClauseResult, Verdict
-from turngate.history_text import named, only_guarded
+from turngate.history_text import named
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.evidence import evidence_lines
 from turngate_probes.report.lines import INDENT, Detail, Line, labelled, style_of
@@ -136,8 +136,8 @@ def _of_probe(report: ProbeReport, view: ReleaseView, journal: Path | None, deta
         yield from _cpu(report)
     yield 0, Text(f"{duration(report.seconds)}; the engines used {duration(report.engine_seconds)} of CPU time")
     yield from _headlines(report.releases)
-    if guarded := only_guarded((release.engine, release.version, release.verdict) for release in report.releases):
-        yield 0, Text(visible(guarded))
+    if view.remaining:
+        yield 0, Text(visible(view.remaining))
     yield _exit_code(view)
 
 
@@ -198,7 +198,7 @@ def _cells(release: ReleaseReport) -> tuple[str, ...]:
         release.verdict or "no verdict",
         clause_set_of(release) if release.verdict and not failed else "",
         visible(failed.what) if failed else counted(release) + basis(release),
-        release.profile.kind if release.profile else "",
+        release.profile.kind if release.profile and release.verdict is not Verdict.BROKEN else "",
         duration(release.seconds),
     )
 
@@ -213,11 +213,12 @@ def _cpu(report: ProbeReport) -> Iterator[Line]:
 
 def _actions(view: View, releases: int) -> Iterator[Line]:
     """Return what an orchestrator must do, with a blank line after it."""
-    if not view.actions and not view.remaining:
+    remaining = view.remaining if view.kind == "gate" else ""  # that of a probe stands beside its verdicts
+    if not view.actions and not remaining:
         return
     yield 0, Text(ACTIONS, "bold")
-    if view.remaining:
-        yield 1, Text(view.remaining)
+    if remaining:
+        yield 1, Text(remaining)
     for action in view.actions:
         where = f" ({named(action.releases)})" if releases > 1 else ""
         mark = "new: " if action.new else ""
@@ -288,7 +289,7 @@ def _tool_access(view: ReleaseView) -> Iterator[Line]:
         return
     yield 0, Text("tools available per approval mode, and the outcome of a tool call:")
     for release, row in listed[:MOST_TOOL_LINES]:
-        offered = f"tools offered: {row.offered}{f' ({row.alone})' if row.alone else ''}"
+        offered = f"tools offered: {row.offered}{f' (only in this mode: {row.alone})' if row.alone else ''}"
         ended = f", exit code {row.code}" if row.code else ""
         yield 1, Text(visible(f"{release.release} {row.mode}: {offered}; {row.call}{ended}"))
     if len(listed) > MOST_TOOL_LINES:

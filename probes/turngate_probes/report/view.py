@@ -198,7 +198,7 @@ class View(Struct, frozen=True, kw_only=True):
     counts: The number of results with each word, worst first.
     remarks: What is wrong and what is excused, most severe first; for a gate, only of the newer release.
     actions: What an orchestrator must do: one entry for each known caveat, and for each change of a gate.
-    remaining: What a gate says if there is nothing to do, or possibly more.
+    remaining: What a gate says if there is nothing to do, or possibly more; which releases of a probe need guards.
     suites: What test reports show; for a gate, only the newer release.
     marks: The results that a cell may have.
     """

@@ -16,7 +16,7 @@ from turngate.contract.launch import Stream
 from turngate.contract.simulation import DocumentForm, Line, Simulation
 from turngate.contract.versions import bare
 from turngate.decoding import convert
-from turngate.files import simulation_files
+from turngate.files import overlay, simulation_files
 from turngate_probes.simulate import help_pages
 
 _SLOT = re.compile(r"\{(?P<name>[a-z_]+)(?::(?P<width>[0-9]+))?\}")
@@ -47,7 +47,7 @@ def simulation(contract: EngineContract) -> Simulation:
     """Return the simulation of the contract's release and output mode; NotFoundError if no file describes it."""
     described = _PROVIDED.get((contract.engine, contract.version)) or simulation_of(contract.engine, contract.version)
     if described is None:
-        hint = f"describe it in simulations/{contract.engine}.yaml"
+        hint = f"describe it in {(overlay() or Path()) / 'simulations' / contract.engine}.yaml"
         raise NotFoundError(f"there is no simulation of {contract.engine} {contract.version or ''}".rstrip(), hint)
     return described.in_output(contract.launch.output)
 

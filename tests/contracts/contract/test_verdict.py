@@ -205,13 +205,16 @@ def test_baseline_takes_no_deviation() -> None:
     assert not judge(Finding(ok=True, detail="fine"), HANG, baseline=True).stale
 
 
-@pytest.mark.parametrize("came", [Result.FAIL, Result.NOT_RUN, Result.UNSUPPORTED])
-def test_clause_whose_need_did_not_hold_is_not_run(came: Result) -> None:
+@each(
+    "came, said",
+    [(Result.FAIL, "failed"), (Result.NOT_RUN, "was not run"), (Result.UNSUPPORTED, "is unsupported")],
+)
+def test_clause_whose_need_did_not_hold_is_not_run(came: Result, said: str) -> None:
     """A clause is not run if a prerequisite failed, did not run, or is missing."""
     dependent = structs.replace(clause(), needs=("handle.present",))
     judgement = fallen(dependent, dependent.needs, {"handle.present": result(BREAKING, came, "handle.present")})
     assert judgement is not None
-    assert (judgement.result, judgement.detail) == (Result.NOT_RUN, f"needs handle.present, which is {came}")
+    assert (judgement.result, judgement.detail) == (Result.NOT_RUN, f"needs handle.present, which {said}")
     assert judgement.needs == ("handle.present",)
 
 

@@ -1,5 +1,6 @@
 """Checks of options, prompts and stdin, on hand-made turns."""
 
+import json
 from typing import Any
 
 import pytest
@@ -195,6 +196,9 @@ def test_what_a_prompt_loses_is_told(arrived: str | None, symptoms: tuple[str, .
         (None, ("cut",)),
         (LONG_ANSWER.replace("\r\n", "\n"), ("lines",)),
         (LONG_ANSWER.replace("\u2028", ""), ("lines",)),
+        # the whole of it, in records that were read as text
+        (json.dumps(LONG_ANSWER), ("lines",)),
+        (json.dumps(LONG_ANSWER, ensure_ascii=False), ("lines",)),
         (LONG_ANSWER.encode("ascii", "replace").decode(), ("characters",)),
         (LONG_ANSWER[::-1].replace("你", "\ufffd\ufffd", 1)[::-1], ("characters",)),
     ],

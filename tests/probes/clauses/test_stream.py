@@ -91,7 +91,7 @@ def test_all_unknown_events_of_all_turns_are_told_at_once() -> None:
         t.turn("backend-401/first", budgeted + retried, exit_code=1),
     )
     finding = t.check("stream.known-events", *GOOD[:2], *turns)
-    assert finding.detail == "unknown: turn.budgeted, turn.retried"
+    assert finding.detail == "unknown kinds of record: `turn.budgeted`, `turn.retried`"
     assert finding.evidence == ("auto/first", "backend-401/first")
 
 
@@ -99,7 +99,7 @@ def test_many_unknown_events_are_counted() -> None:
     """Of very many unknown kinds the first ones are named, the others counted."""
     many = b"".join(b'{"type":"k%03d"}\n' % number for number in range(45))
     detail = t.check("stream.known-events", *GOOD, t.turn("auto/first", t.printed() + many)).detail
-    assert (detail.count("k0"), detail.endswith(", k029 and 15 more")) == (30, True)
+    assert (detail.count("k0"), detail.endswith(", `k029` and 15 more")) == (30, True)
 
 
 def test_a_path_that_matched_no_record_is_named() -> None:

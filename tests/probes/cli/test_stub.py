@@ -113,6 +113,7 @@ def test_it_listens_on_loopback_at_the_port(start: Start, capsys: pytest.Capture
         ("look=at", "the arguments of look are not JSON"),
         ("look=[]", "write NAME="),
         ("={}", "write NAME="),
+        ('{"name": "look"}', "write NAME="),
     ],
 )
 def test_a_wrong_tool_call_is_refused(text: str, problem: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,6 +36,8 @@ def test_the_headline_is_about_the_worst(releases: tuple[dict[str, str], ...], h
             {"releases": (structs.replace(samples.mixed().releases[0], verdict=None),)},
             "codex@0.169.0 fails a selected clause",
         ),
+        ({"exit_code": 0}, "no release is broken or unanswered"),
+        ({"exit_code": 0, "fail_on": "degraded"}, "no release is broken, degraded or unanswered"),
         ({"exit_code": 2}, "opencode@1.0.0 is unanswered"),
         ({"exit_code": 130, "interrupted": True}, "interrupted"),
         ({"exit_code": 2, "releases": ()}, "nothing was probed"),

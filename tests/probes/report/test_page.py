@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import html
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -12,9 +13,11 @@ from msgspec.structs import replace
 from tests.probes.report import samples
 from tests.probes.report.samples import EVERY
 from turngate_probes.report import page as subject
+from turngate_probes.report.markdown import markdown
 from turngate_probes.report.page import page
 from turngate_probes.report.release_view import view
 from turngate_probes.report.reports import ProbeReport
+from turngate_probes.report.view import View
 
 ADDRESSES = {"src", "href", "action", "data", "poster", "srcset", "formaction", "ping", "background", "style"}
 
@@ -156,6 +159,21 @@ def test_a_caveat_is_shown_with_what_to_do() -> None:
     first = [text.index(part) for part in ('id="problems"', 'id="actions"', 'class="filters"')]
     assert first == sorted(first)
     assert text.count("What your orchestrator must do") == 1
+
+
+@pytest.mark.parametrize("render", [page, markdown])
+def test_what_needs_guards_is_told_where_actions_are(render: Callable[[View], str]) -> None:
+    """A reader of a page or of Markdown learns, as one of the terminal does, for whom `compatible` holds."""
+    text = render(view(samples.of(samples.whole(release="codex@0.169.0"))))
+    told = text.partition("What your orchestrator must do")[2]
+    assert re.search(r"codex@0\.169\.0 is compatible only with turngate's guards", html.unescape(told))
+
+
+def test_names_in_a_clause_are_code() -> None:
+    """The sentences of clauses name things between backticks."""
+    sentences = re.findall(r'<p class="sentence">(.*?)</p>', page(view(samples.mixed())))
+    assert "<code>" in "".join(sentences)
+    assert "`" not in "".join(sentences)
 
 
 def test_problems_come_first() -> None:

@@ -70,7 +70,7 @@ def with_caveats(release: str = "gemini@0.61.0") -> list[Event]:
 def broken(release: str = "codex@0.169.0") -> list[Event]:
     """Return a release without a session id, so that many other clauses could not run."""
     needs: dict[str, Any] = {
-        "detail": "needs handle.present, which is fail",
+        "detail": "needs handle.present, which failed",
         "needs": ["handle.present"],
         "evidence": [],
     }
@@ -119,8 +119,8 @@ def test_what_an_interruption_left_out_is_one_line() -> None:
         j.clause(name, "not_run", detail=detail, reason=reason, needs=needs, evidence=[])
         for name, detail, reason, needs in (
             ("resume.accepted", "main/again was not observed: interrupted", "interrupted", []),
-            ("prompt.whole", "needs answer.whole, which is not_run", None, ["answer.whole"]),
-            ("answer.whole", "needs resume.accepted, which is not_run", None, ["resume.accepted"]),
+            ("prompt.whole", "needs answer.whole, which was not run", None, ["answer.whole"]),
+            ("answer.whole", "needs resume.accepted, which was not run", None, ["resume.accepted"]),
         )
     ]
     clauses = ("resume.accepted", "prompt.whole", "answer.whole")

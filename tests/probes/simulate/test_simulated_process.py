@@ -74,6 +74,9 @@ def test_the_executable_keeps_the_contracts_of_its_user(tmp_path: Path) -> None:
     (own / "simulations/pi.yaml").write_text(bundled.replace('\nversion: "', '\nversion: "own '), "utf-8")
     try:
         assert cli.run(["--contracts", str(own), "simulate", "pi@1.3.0", "--install", str(tmp_path / "bin")]) == 0
+        with pytest.raises(NotFoundError) as missing:
+            install(replace(at_known_release("codex"), engine="acme"), tmp_path)
+        assert missing.value.hint == f"describe it in {own}/simulations/acme.yaml"
     finally:
         use_overlay(None)
     ran = subprocess.run([tmp_path / "bin/pi", "--version"], cwd=tmp_path, capture_output=True, check=True)

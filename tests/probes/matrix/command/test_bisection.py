@@ -247,7 +247,7 @@ def test_releases_that_cannot_answer_leave_candidates(shop: Shop) -> None:
         ("0.162.0", None),
     ]
     assert "fail since one of 3 releases of codex: 0.161.0, 0.162.0, 0.163.0\n" in shop.err
-    assert "codex@0.161.0 skipped: needs handle.present, which is fail: `thread_id` matched nothing" in shop.err
+    assert "codex@0.161.0 skipped: needs handle.present, which failed: `thread_id` matched nothing" in shop.err
 
 
 @pytest.mark.long
@@ -256,7 +256,7 @@ def test_a_named_end_that_cannot_answer_is_refused(shop: Shop) -> None:
     shop.faults("0.163.0", "session=lost")
     args = ("--good", "0.162.0", "--bad", "0.163.0", "--results", shop.folder / "results")
     assert shop.run("bisect", "codex", "resume.same-handle", *args) == (2, None)
-    assert "0.163.0 can't be tested: needs resume.accepted, which is fail: " in shop.err
+    assert "0.163.0 can't be tested: needs resume.accepted, which failed: " in shop.err
 
 
 @pytest.mark.long
