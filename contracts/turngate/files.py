@@ -239,6 +239,12 @@ def contract_files() -> dict[str, Path]:
     return _files("engines")
 
 
+def is_own(engine: str) -> bool:
+    """Whether the contract in use of an engine is the user's, of which the bundled history says nothing."""
+    own = overlay()
+    return own is not None and own.resolve() in contract_files()[engine].resolve().parents
+
+
 def simulation_files() -> dict[str, Path]:
     """Return the simulation files of all engines that have one that can be used."""
     return _files("simulations")

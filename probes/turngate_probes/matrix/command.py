@@ -17,7 +17,7 @@ from turngate import NotFoundError, Stop, UsageError, history
 from turngate.contract import load
 from turngate.contract.clauses import NEWEST_SET, Result
 from turngate.contract.verdict import BECAME, Evidence, FailOn, fallen_needs
-from turngate.files import contract_files, overlay
+from turngate.files import is_own
 from turngate.process.sessions import adopting_orphans
 from turngate.sanitize import visible
 from turngate_probes.harness.interrupt import InterruptedCaseError, interruptible
@@ -228,8 +228,7 @@ def answer_of(release: ReleaseReport, clause_id: str) -> ClauseAnswer:
 
 def known_answers(engine: str, clause_id: str) -> dict[str, ClauseAnswer]:
     """Return what the bundled history knows of a clause, by version; nothing if the user has another contract."""
-    own = overlay()
-    if engine not in history.engines() or (own and own.resolve() in contract_files()[engine].resolve().parents):
+    if engine not in history.engines() or is_own(engine):
         return {}
     answers, clause = {}, load.catalogue()[clause_id]
     for release in history.load(engine).releases:

@@ -21,6 +21,7 @@ from turngate.contract.engine_contract import Framed
 from turngate.contract.launch import Guards, PromptChannel
 from turngate.contract.values import Match
 from turngate.contract.verdict import Verdict
+from turngate.files import is_own
 from turngate_probes.report.history import check_release
 
 _WIDTH: Final = 120
@@ -67,7 +68,8 @@ class RecipeSection(Struct, frozen=True):
 class Recipe(Struct, frozen=True):
     """How to run an engine without turngate; `version` null: the newest release of an engine without a history.
 
-    `verdict` null: turngate has not tested this release. `why`: why it is broken; empty otherwise.
+    `verdict` null: turngate has not tested this release, or not by the contract that is used. `why`: why it is broken;
+    empty otherwise.
     """
 
     engine: str
@@ -123,7 +125,7 @@ def recipe(engine: str, version: str | None = None) -> Recipe:
         "Caveats": _caveats(contract),
     }
     sections = (RecipeSection(title, "\n\n".join(_joined(blocks))) for title, blocks in parts.items())
-    verdict, why = (found.verdict, found.why) if found and found.tested else (None, "")
+    verdict, why = (found.verdict, found.why) if found and found.tested and not is_own(engine) else (None, "")
     return Recipe(engine, contract.title, version, verdict, why, contract.contract_version, tuple(sections))
 
 

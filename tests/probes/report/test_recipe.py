@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
+from shutil import copyfile
 
 import pytest
 
@@ -12,6 +13,8 @@ from tests.tables import each
 from turngate import NotFoundError, engine_names, history
 from turngate.contract import load
 from turngate.contract.engine_contract import EngineContract
+from turngate.contract.verdict import Verdict
+from turngate.files import contract_files, use_overlay
 from turngate_probes.report.recipe import Recipe, recipe
 from turngate_probes.simulate.simulated_process import install
 
@@ -83,6 +86,18 @@ def test_a_recipe_says_what_is_known_of_its_release(engine: str, version: str | 
     begin = " ".join(recipe(engine, version).markdown.partition("This is everything")[0].split())
     assert said in begin
     assert ("holds for it" in begin) == ("compatible" in said)
+
+
+def test_a_recipe_of_another_contract_is_untested(tmp_path: Path) -> None:
+    """What the history says of a release holds by the bundled contract alone."""
+    (tmp_path / "engines").mkdir()
+    copyfile(contract_files()["codex"], tmp_path / "engines/codex.yaml")
+    use_overlay(tmp_path)
+    try:
+        assert recipe("codex", "0.169.0").verdict is None
+    finally:
+        use_overlay(None)
+    assert recipe("codex", "0.169.0").verdict is Verdict.COMPATIBLE
 
 
 def test_a_recipe_of_no_version_is_that_of_the_newest_release() -> None:
