@@ -70,9 +70,8 @@ def explain(clause: str | None, *, as_json: bool) -> int:
     from msgspec import to_builtins
     from msgspec.structs import fields
 
-    from turngate import NotFoundError, engine_names
+    from turngate import EngineContract, NotFoundError, engine_names
     from turngate.contract import load
-    from turngate.contract.engine_contract import EngineContract
     from turngate_probes.releases.selection import similar
     from turngate_probes.report.recipe import recipe
 
