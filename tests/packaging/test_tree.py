@@ -2,12 +2,12 @@
 
 import ast
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = (".ci", ".github", "contracts", "docs", "fixtures", "probes", "reference", "requirements", "tests")
 
 HOSTS = re.compile(r"registry\.(npmjs|yarnpkg|npmmirror)\.|pypi\.org|pythonhosted\.org")
 # the key of a package's address in npm's lock files
@@ -16,8 +16,8 @@ ADDRESS = re.compile(r'"resolved": *"https?:')
 
 def files() -> list[Path]:
     """List every file of the project under version control."""
-    kept = [file for folder in SHIPPED for file in (ROOT / folder).rglob("*")] + list(ROOT.glob("*"))
-    return [file for file in kept if file.is_file() and "__pycache__" not in file.parts]
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
+    return [ROOT / name for name in listed.stdout.split("\0") if (ROOT / name).is_file()]
 
 
 def text(file: Path) -> str:

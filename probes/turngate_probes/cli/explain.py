@@ -19,12 +19,10 @@ DEVIATION = (
 )
 
 BY_IMPACT = "The gate fails because of it if it is breaking; if it is degraded, only with --fail-on degraded or caveat."
-NO_RESULT = "The gate can't say whether you can upgrade."
 GATE_WHY = {
     "claim": "No gate fails because of it, but your orchestrator may have to change: the report lists what to do.",
     "deviation": "The gate fails because of it only with --fail-on caveat. The report lists what to do.",
     "baseline": "The gate fails because of it, so that the baseline excuses nothing that it needn't.",
-    **dict.fromkeys(("unanswered", "crashed", "interrupted"), NO_RESULT),
 }
 
 
@@ -100,10 +98,12 @@ def explain(clause: str | None, *, as_json: bool) -> int:
 def _others() -> Iterator[OtherId]:
     """Return the ids of a gate that are no clauses, and the rules of `turngate conform`."""
     from turngate_probes.conform.catalogue import rules, scenarios
-    from turngate_probes.report.sarif import GATE_RULES
+    from turngate_probes.report.judgement import OPEN
+    from turngate_probes.report.sarif import GATE_RULES, NO_RESULT
 
     for kind, sentence in GATE_RULES.items():
-        yield OtherId(f"gate.{kind}", sentence, "turngate gate, as a rule of SARIF", GATE_WHY.get(kind, BY_IMPACT))
+        why = NO_RESULT if kind in OPEN else GATE_WHY.get(kind, BY_IMPACT)
+        yield OtherId(f"gate.{kind}", sentence, "turngate gate, as a rule of SARIF", why)
     for rule in rules().values():
         tests = tuple(scenario.id for scenario in scenarios().values() if scenario.rule == rule.id)
         yield OtherId(rule.id, rule.sentence, f"turngate conform, {rule.severity}", rule.why, tests)

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from turngate.contract.clauses import Severity
 from turngate.contract.load import catalogue
 from turngate.sanitize import bounded, visible
+from turngate_probes.report.judgement import OPEN
 from turngate_probes.report.release_view import ReleaseView
 from turngate_probes.report.source_locations import Place, unplaced
 from turngate_probes.report.view import JudgedCase, RemarkLevel, View
@@ -24,6 +25,7 @@ EFFECTS = {
     Severity.INFORMATIVE: "If it fails, the release is degraded, but no orchestrator should depend on it.",
 }
 EVIDENCE = "The HTML and JSON reports of the same run show the commands and their output."
+NO_RESULT = "The gate can't say whether you can upgrade."
 GATE_RULES = {
     "option": "The new release no longer accepts an option that callers may pass.",
     "command": "The new release no longer has a command, or an option of one, that the contract uses.",
@@ -83,8 +85,9 @@ def _rule(clause_id: str) -> Json:
         level: RemarkLevel = "error" if entry.severity is Severity.BREAKING else "warning"
         sentence, why = entry.sentence, " ".join((entry.why, EFFECTS[entry.severity], *advice(entry)))
     else:
-        level, why = "error", "The gate fails because of it."
-        sentence = GATE_RULES.get(clause_id.removeprefix("gate."), "This version of turngate doesn't know the clause.")
+        kind = clause_id.removeprefix("gate.")
+        level, why = "error", NO_RESULT if kind in OPEN else "The gate fails because of it."
+        sentence = GATE_RULES.get(kind, "This version of turngate doesn't know the clause.")
     return {
         "id": visible(clause_id),
         "shortDescription": {"text": sentence},

@@ -83,6 +83,14 @@ def test_every_kind_of_reason_of_a_gate_has_a_rule() -> None:
     assert {*GATE_RULES} == kinds - {"clause"}
 
 
+def test_what_left_a_gate_open_does_not_say_that_it_fails() -> None:
+    """The rule of a reason that left the gate without a result says so; all others say that the gate fails."""
+    rules = {rule["id"]: rule for rule in run_of(views.unanswered())["tool"]["driver"]["rules"]}
+    assert subject.NO_RESULT in rules["gate.unanswered"]["fullDescription"]["text"]
+    rules = {rule["id"]: rule for rule in run_of(views.red_by_a_tool())["tool"]["driver"]["rules"]}
+    assert "The gate fails because of it." in rules["gate.call"]["fullDescription"]["text"]
+
+
 def test_only_what_failed_is_a_result() -> None:
     """Only failures are results, the severest first; deviations and unanswered questions are not."""
     results = run_of(samples.mixed())["results"]
