@@ -67,7 +67,11 @@ _COMMAND = (
     r"|(?P<OP> ?[=<>~!]=?=? ?[^\s\"'`;&|()<>\\]+))?"
     rf"|(?<![\w-])(?:{_INSTALLERS})(?= )[^\n;&|#]{{0,200}}?[\s\"':#.]TOOL(?![\w./-])(?:(?:@| +)(?P<INST>\d[\w.+-]*))?"
 )
-_ADDRESS = r"(?<![\w-])NAME(?![\w-])[^\s\"'`|;,)\]}>]*"
+# an action may get the release in the same step of a workflow
+_ADDRESS = (
+    r"(?<![\w-])(?P<ADDRESS>NAME(?![\w-])[^\s\"'`|;,)\]}>]*)"
+    r"(?:(?:(?!\n[ \t]*-[ \t])[\s\S]){0,2000}?\n[ \t]+[\"']?TOOL[-_]version[\"']?:[ \t]*[\"']?(?P<VAL>[^\s\"'#]+))?"
+)
 _EXACT = re.compile(r"(?:={1,3}|v)? *(\d+\.\d+\.\d+(?:[-+][0-9A-Za-z.+-]+)?)")
 _CONTRACT = re.compile(r"(?m)^schema: *[\"']?turngate\b")  # it says where releases are, not which one is used
 _COMMENT = re.compile(r"(?m)^[ \t]*#.*$")
@@ -236,8 +240,10 @@ def _in_text(file: _File, text: str, engine: _Named) -> Iterator[tuple[ProjectPi
         if seen or not file.is_lock:
             break
     if engine.addresses:
-        for found in re.finditer(_filled(_ADDRESS, engine.addresses, ()), text, re.IGNORECASE):
-            yield ProjectPin(None, _place(file, text, found), bounded(found[0], _LONGEST)), False
+        for found in re.finditer(_filled(_ADDRESS, engine.addresses, engine.tools), text, re.IGNORECASE):
+            exact = _EXACT.fullmatch(found["VAL"] or "")
+            said = "" if exact else bounded(found["VAL"] or found["ADDRESS"], _LONGEST)
+            yield ProjectPin(exact[1] if exact else None, _place(file, text, found), said), False
 
 
 def _place(file: _File, text: str, found: re.Match[str]) -> str:

@@ -99,6 +99,18 @@ def found(folder: Path, engine: str = "codex") -> list[tuple[str | None, str, st
         (".github/workflows/ci.yml", "  - run: npx -y @openai/codex exec\n", "codex", ""),
         (".github/workflows/ci.yml", "  - run: npm i -g @openai/codex@${{ env.V }}\n", "codex", "${{ env.V }}"),
         (".github/workflows/ci.yml", "  - uses: openai/codex-action@v1.2.3\n", "codex", "openai/codex-action@v1.2.3"),
+        (
+            ".github/workflows/ci.yml",
+            "  - uses: openai/codex-action@v1\n    with:\n      prompt: go\n      codex-version: '0.116.0'\n",
+            "codex",
+            "0.116.0",
+        ),
+        (
+            ".github/workflows/ci.yml",
+            "  - uses: openai/codex-action@v1\n  - uses: another/action@v1\n    with:\n      codex-version: 0.116.0\n",
+            "codex",
+            "openai/codex-action@v1",
+        ),
         (".gitlab-ci.yml", "  script: uvx --from hermes_agent==0.19.0 hermes\n", "hermes", "0.19.0"),
         (
             ".devcontainer/devcontainer.json",
