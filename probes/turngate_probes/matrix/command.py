@@ -330,6 +330,7 @@ def run_matrix(engine: str, settings: MatrixSettings, spec: str, shard: str, out
     with adopting_orphans(), interruptible() as interrupt:
         with interrupt.scope() as stop:
             registry, versions = choose(engine, spec, settings.registry, stop)
+        _tell_staleness(registry, output)
         if len(versions) < part[0]:
             raise UsageError(f"shard {shard} of {len(versions)} releases is empty", "use fewer shards")
         with live(output.progress, interrupt) as listener:
@@ -357,6 +358,7 @@ def run_bisection(
 
         with interrupt.scope() as stop:
             registry = published(engine, settings.registry, stop)
+        _tell_staleness(registry, output)
         covered = [version for version in chosen("all", registry.versions) if load.find_contract(engine, version)]
         search = Bisection(covered, ask, known_answers(engine, clause))
         change = search.search(good, bad)
@@ -364,6 +366,13 @@ def run_bisection(
     write_json(outcome, output)
     print_bisection(output, outcome)
     return 0 if change else 2
+
+
+def _tell_staleness(registry: Registry, output: Printer) -> None:
+    """Say if the releases are not those that are published today."""
+    if registry.is_stale:
+        told = f"{registry.title} could not be reached, so releases that it has published lately may be missing"
+        print_line(output.console, 0, Text(told))
 
 
 def _unplanned(listener: Listener) -> Listener:

@@ -17,6 +17,15 @@ def test_an_unreachable_registry_is_told_before_anything_is_probed(shop: Shop) -
     assert "the package registry cannot be reached" in shop.err
 
 
+def test_a_list_of_releases_that_is_not_from_today_is_told(shop: Shop) -> None:
+    """If npm answers from its cache because it reached no registry, a matrix and a bisection say so."""
+    (shop.folder / "says-view").write_text("npm http fetch GET 200 address 9ms (cache stale)\n")
+    shop.matrix("0.163.0")
+    assert "npm could not be reached" in shop.err
+    shop.run("bisect", "codex", "version.readable", "--good", "0.163.0", "--bad", "0.163.0")
+    assert "npm could not be reached" in shop.err
+
+
 @pytest.mark.long
 def test_shards_are_joined(shop: Shop) -> None:
     """The planned shards together probe all releases, and merge into one report."""
