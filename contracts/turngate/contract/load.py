@@ -93,7 +93,10 @@ def mistakes(error: Any, tell: Callable[..., ContractError]) -> Iterator[Contrac
     elif rule == "required":
         # the library yields one error per missing key, and names the key only in its message
         key = next(key for key in value if repr(key) == error.message.partition(" is a required")[0])
-        expected = error.schema.get("properties", {}).get(key, {})
+        known = error.schema.get("properties", {})
+        if any(did_you_mean(other, known, "") == f"did you mean {key}?" for other in {*error.instance} - {*known}):
+            return  # the mistyped key is told
+        expected = known.get(key, {})
         meaning = expected.get("description", "")
         yield tell(path, error.message, meaning or f"add `{key}: {expected.get('const', '...')}`")
     elif rule == "not":

@@ -12,9 +12,9 @@ from turngate.files import simulation_files
     "old, new, reported",
     [
         ("title: Small", "titel: Small", ["$.titel: unknown key 'titel' (did you mean title?)"]),
-        ("schema: turngate", "schem: turngate", ["(add `schema: turngate.engine-contract/2`)"]),
+        ("schema: turngate", "schem: turngate", ["unknown key 'schem' (did you mean schema?)"]),
         ('"{prompt}"', '"{promt}"', ["(An argument. {options} and {prompt} are arguments of their own;"]),
-        ("record: first", "recrod: first", ["'record' is a required property", "(did you mean record?)"]),
+        ("record: first", "recrod: first", ["unknown key 'recrod' (did you mean record?)"]),
         ("record: first", "record: first, zzz: 1", ["unknown key 'zzz' (known keys: "]),
         ("record: first", "record: frist", ["'frist' is not one of", "(did you mean first?)"]),
         ("framing: ndjson", "framing: yaml", ["$.streams[0].stdout"]),
@@ -40,6 +40,11 @@ def test_a_mistake_is_reported_with_place_and_fix(old: str, new: str, reported: 
     assert all(error.line and error.hint for error in errors), [str(error) for error in errors]
     for words in reported:
         assert any(words in str(error) for error in errors), [str(error) for error in errors]
+
+
+def test_a_mistyped_key_is_one_mistake() -> None:
+    """The key that a mistyped one stands for is not reported as missing, too."""
+    assert len(mistakes_in(SMALL.replace("record: first", "recrod: first", 1))) == 1
 
 
 def test_all_mistakes_are_found_at_once() -> None:
