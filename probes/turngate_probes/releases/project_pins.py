@@ -242,8 +242,8 @@ def _in_text(file: _File, text: str, engine: _Named) -> Iterator[tuple[ProjectPi
     if engine.addresses:
         for found in re.finditer(_filled(_ADDRESS, engine.addresses, engine.tools), text, re.IGNORECASE):
             exact = _EXACT.fullmatch(found["VAL"] or "")
-            said = "" if exact else bounded(found["VAL"] or found["ADDRESS"], _LONGEST)
-            yield ProjectPin(exact[1] if exact else None, _place(file, text, found), said), False
+            spec = "" if exact else bounded(found["VAL"] or found["ADDRESS"], _LONGEST)
+            yield ProjectPin(exact[1] if exact else None, _place(file, text, found), spec), False
 
 
 def _place(file: _File, text: str, found: re.Match[str]) -> str:
