@@ -9,7 +9,6 @@ from tests.fakes.executables import simulated
 from tests.patience import PATIENCE
 from tests.reference.server_env import ServerEnv
 from turngate.contract import load
-from turngate_reference.server.store.runs import Run
 from turngate_reference.server.transports.host import ProcessHost
 
 
@@ -53,17 +52,17 @@ def move_deadlines(server_env: ServerEnv, seconds: float) -> None:
 def slots_are_free(server_env: ServerEnv) -> bool:
     """Wait until no slot is in use."""
     owner, freed = server_env.server.owner, threading.Event()
-    release = owner.release
+    check = owner._check_queue
 
     def look() -> None:
         if not owner.held:
             freed.set()
 
-    def released(run: Run) -> None:
-        release(run)
+    def checked() -> None:
+        check()
         look()
 
-    owner.release = released  # type: ignore[method-assign]
+    owner._check_queue = checked  # type: ignore[method-assign]
     owner.post(look)
     return freed.wait(PATIENCE)
 

@@ -2,14 +2,12 @@
 
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 from turngate_probes.simulate.backend import EngineContext
+from turngate_probes.simulate.faults import Faults
 from turngate_probes.simulate.misbehaviour import NOISE, FaultyOutput, pieces
 from turngate_probes.simulate.sticky.message_queue import Message, MessageQueue
-
-if TYPE_CHECKING:
-    from turngate_probes.simulate.sticky.engine import StickyEngine
 
 Result = TypeVar("Result")
 
@@ -18,10 +16,25 @@ class CancelledTurn(Exception):  # noqa: N818 - what the client did, not an erro
     """The client cancelled the turn."""
 
 
+class Dialect(Protocol):
+    """What messages mean in the protocol of an engine, and the faults with which it sends them."""
+
+    faults: Faults
+
+    def spoiled(self, message: Message) -> Message:
+        """Return a message as a fault alters it."""
+
+    def answered(self, message: Message) -> object:
+        """Return the id of the request that a message answers; None if it is not an answer."""
+
+    def stops(self, message: Message) -> bool:
+        """Whether a message cancels the turn."""
+
+
 class Client:
     """Sends and receives JSON messages, one per line; the engine tells what they mean."""
 
-    def __init__(self, world: EngineContext, engine: "StickyEngine") -> None:
+    def __init__(self, world: EngineContext, engine: Dialect) -> None:
         self._world, self._engine = world, engine
         self._inbox = MessageQueue(world.stdin, self._complain)
         self._held: list[bytes] | None = None

@@ -1,7 +1,7 @@
 """A run that holds a slot: asks its two machines what is to be done, and does it.
 
-Everything here happens on the thread of the owner, but for what `listen` and `fits` are told by the threads that read
-engines. What needs the store waits in a queue, in order, until the owner calls `flush`.
+Everything here happens on the thread of the owner, but for `_hear` and `_listen`, which the threads that read engines
+call. What needs the store waits in a queue, in order, until the owner calls `flush`.
 """
 
 import logging
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,8 +29,9 @@ from turngate_reference.server.orchestrator.decide import (
     fails_waiting,
     ours,
 )
-from turngate_reference.server.orchestrator.headless import TurnFailed, stored_session
+from turngate_reference.server.orchestrator.headless import TurnFailed, TurnWork, stored_session
 from turngate_reference.server.orchestrator.kept_states import GONE, Decided, KeptCause, KeptEvent, KeptState, Life
+from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.orchestrator.turn_states import (
     Answered,
     Failed,
@@ -45,13 +46,11 @@ from turngate_reference.server.orchestrator.turn_states import (
     Written,
 )
 from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.events import TextEvent, add_event
 from turngate_reference.server.store.runs import ProcessNote, Run, RunSession
 from turngate_reference.server.transports import events
 from turngate_reference.states import ENDED, Delivery
-
-if TYPE_CHECKING:
-    from turngate_reference.server.orchestrator.owner import Owner
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +79,26 @@ class Action(Struct, frozen=True):
     otherwise: Otherwise
 
 
+class Means(Struct, frozen=True):
+    """What a run needs for what is to be done, of the store, threads, kept processes and its owner.
+
+    `post` lets the owner do something that has happened, from any thread, and `release` gives the slot of a run back.
+    `gives_up` says whether something is not tried again after an error. `observe` gets engine, outcome and seconds of
+    each turn.
+    """
+
+    store: Store
+    records: Records
+    work: TurnWork
+    start_thread: Callable[[str, Callable[[], None]], None]
+    host: events.Host
+    clock: Callable[[], float]
+    post: Callable[[Callable[[], None]], None]
+    release: Callable[[Run], None]
+    gives_up: Callable[[Exception], bool]
+    observe: Callable[[str, str, float], None]
+
+
 class LiveRun:
     """A run, its turn, and the life of its kept process (None: it has none), whose deadline is `due`.
 
@@ -92,11 +111,11 @@ class LiveRun:
     judged: Judged
     written: Written | None
 
-    def __init__(self, owner: "Owner", run: Run) -> None:
-        self.owner, self.run = owner, run
+    def __init__(self, means: Means, run: Run) -> None:
+        self.means, self.run = means, run
         self.tag = run.process.tag if run.process else ""
         self.life: Life | None = None
-        self.due, self.began = math.inf, owner.clock()
+        self.due, self.began = math.inf, means.clock()
         self.todo = deque[Writing | Action]()
         self._engine: InstalledEngine | None = None
         # characters that were read, and that were written or left out
@@ -104,7 +123,7 @@ class LiveRun:
 
     def begin(self, run: Run, stop: Stop) -> None:
         """Begin a turn."""
-        self.run, self.stop, self._since = run, stop, self.owner.clock()
+        self.run, self.stop, self._since = run, stop, self.means.clock()
         self.turn_state, self.plan, self.written = TurnState.PREPARING, None, None
         self.judged = Judged(INTERRUPTED, TurnResult())
         self._is_sent, self._texts = False, 0
@@ -128,7 +147,7 @@ class LiveRun:
             try:
                 self._do_next(writings)
             except (sqlite3.Error, NoThreadError) as error:
-                if not self.owner.gives_up(error):
+                if not self.means.gives_up(error):
                     raise
                 failure = error
             except Exception as error:
@@ -163,7 +182,7 @@ class LiveRun:
             action()
         except Exception as error:
             log.exception("%s failed because of an error in turngate", self.run.run_id)
-            self.owner.post(partial(self._break, error))
+            self.means.post(partial(self._break, error))
 
     def _break(self, error: Exception) -> None:
         self.turn(Failed(ours(error)))
@@ -179,7 +198,7 @@ class LiveRun:
         if isinstance(action := self.todo[0], Action):
             action.do()
             return
-        with self.owner.store.writing() as connection:
+        with self.means.store.writing() as connection:
             for writing in writings:
                 if isinstance(writing, Writing):
                     self._write(writing, connection)
@@ -215,7 +234,7 @@ class LiveRun:
             case turn_states.Effect.LEAVE, _:
                 waits = isinstance(event, Written) and event.state not in ENDED
                 if self.life is None:
-                    self.owner.release(self.run)
+                    self.means.release(self.run)
                 self.tell(KeptCause.RUN_WAITS if waits else KeptCause.RUN_ENDED)
 
     def _start(self, job: Callable[[], TurnEvent]) -> None:
@@ -229,22 +248,22 @@ class LiveRun:
             except Exception as error:
                 log.exception("turn %s of %s failed because of an error in turngate", run.turn_index, run.run_id)
                 event = Failed(ours(error))
-            self.owner.post(partial(self.turn, event))
+            self.means.post(partial(self.turn, event))
 
         run = self.run
         try:
-            self.owner.start_thread(f"turngate-{run.handle}", work)
+            self.means.start_thread(f"turngate-{run.handle}", work)
         except (RuntimeError, MemoryError) as error:
             raise NoThreadError(f"{type(error).__name__}: {error}") from error
 
     def _prepare(self) -> None:
         run = self.run
-        reply = runs.last_answer(self.owner.store, run.run_id, run.turn_index) or "" if run.turn_index > 1 else None
-        self._start(partial(self.owner.work.prepare, run, reply, self._engine))
+        reply = runs.last_answer(self.means.store, run.run_id, run.turn_index) or "" if run.turn_index > 1 else None
+        self._start(partial(self.means.work.prepare, run, reply, self._engine))
 
     def _mark(self, plan: Plan) -> None:
         if plan.settled or plan.command is not None:
-            transitions.mark(self.owner.store, plan)
+            transitions.mark(self.means.store, plan)
         self.run = plan.run
         self.turn(Marked(plan))
 
@@ -252,15 +271,15 @@ class LiveRun:
         if (command := plan.command) is not None:
 
             def on_start(pid: int, started_at: float | None) -> None:
-                self.owner.post(lambda: self._started(plan, command.own_arguments, pid, started_at))
+                self.means.post(lambda: self._started(plan, command.own_arguments, pid, started_at))
 
             on_text = partial(self._listen, self._say)
-            job = partial(self.owner.work.play, plan, command, self.stop, on_start, on_text)
+            job = partial(self.means.work.play, plan, command, self.stop, on_start, on_text)
             self._do(partial(self._start, job))
         elif plan.opens is not None:
             self._open(plan, plan.opens)
         else:
-            self.began = self.owner.clock()
+            self.began = self.means.clock()
             self.tell(KeptCause.TURN_BEGUN)
 
     def _started(self, plan: Plan, argv: tuple[str, ...], pid: int, started_at: float | None) -> None:
@@ -276,13 +295,13 @@ class LiveRun:
         try:
             is_open = not self.stop.is_set()
             if is_open:
-                self.owner.host.open(self.run.run_id, request, self._hear)
+                self.means.host.open(self.run.run_id, request, self._hear)
         except ValueError:  # the server is closing
             is_open = False
         if not is_open:
             self.turn(Failed(INTERRUPTED))
             return
-        self.life, self._engine, self.began = Life(), plan.engine, self.owner.clock()
+        self.life, self._engine, self.began = Life(), plan.engine, self.means.clock()
         self.due = self.began + self.run.session_timeout_sec
 
     def _hear(self, event: events.ProcessEvent) -> None:
@@ -290,7 +309,7 @@ class LiveRun:
         if isinstance(event, events.AgentText):
             self._listen(lambda text: self.tell(events.AgentText(text)), event.text)
         else:
-            self.owner.post(partial(self.tell, event))
+            self.means.post(partial(self.tell, event))
 
     def _listen(self, take: Callable[[str], None], text: str) -> None:
         """Take a text from the thread that reads the engine, unless too many are unwritten."""
@@ -305,7 +324,7 @@ class LiveRun:
             )
             return
         self._heard += len(text)
-        self.owner.post(partial(take, text))
+        self.means.post(partial(take, text))
 
     def _say(self, text: str) -> None:
         run, self._texts = self.run, self._texts + 1
@@ -317,22 +336,22 @@ class LiveRun:
 
     def _judge(self, event: Played | Answered | Failed) -> None:
         session = self._new_session(self.life.session_id) if self.life else None
-        known = TurnResult(self.owner.clock() - self._since, session=session, reported=tuple(self._reported))
-        self._start(partial(self.owner.work.judge, self.run, self.plan, event, known))
+        known = TurnResult(self.means.clock() - self._since, session=session, reported=tuple(self._reported))
+        self._start(partial(self.means.work.judge, self.run, self.plan, event, known))
 
     def _end(self) -> None:
         """Write the end of the turn."""
         decision, result = self.judged.decision, replace(self.judged.result, process=self.note)
         is_sent = self._is_sent or self.plan is None or self.plan.command is None
-        store, records = self.owner.store, self.owner.records
+        store, records = self.means.store, self.means.records
         self.written = transitions.end_turn(store, records, self.run, decision, result, is_sent=is_sent)
         self.turn(self.written or TurnCause.MUST_END)
         if self.written is not None:
-            self.owner.observe(self.run.engine, result.outcome, result.seconds or 0.0)
+            self.means.observe(self.run.engine, result.outcome, result.seconds or 0.0)
 
     def _for_process(self, life: Life, effect: kept_states.Effect, event: KeptEvent) -> None:
         """Pass on what can be passed on at once."""
-        run_id, host = self.run.run_id, self.owner.host
+        run_id, host = self.run.run_id, self.means.host
         match effect, event:
             case kept_states.Effect.PROMPT, _ if self.plan is not None:
                 host.prompt(run_id, self.plan.text)
@@ -341,9 +360,9 @@ class LiveRun:
             case kept_states.Effect.END, _:
                 host.end(run_id)
             case kept_states.Effect.LIMIT, _:
-                self.due = self.owner.clock() + self.run.session_timeout_sec
+                self.due = self.means.clock() + self.run.session_timeout_sec
             case kept_states.Effect.RELEASE, _:
-                self.owner.release(self.run)
+                self.means.release(self.run)
             case kept_states.Effect.FINISH, events.TurnEnded():
                 self.turn(Answered(event))
             case kept_states.Effect.NOTE, _:
@@ -385,11 +404,11 @@ class LiveRun:
         columns: dict[str, Any] = {"wait_deadline_at": after(self.run.session_timeout_sec), "process": self.note}
         if self.life and (session := self._new_session(self.life.session_id)):  # the run may end while it waits
             columns["session"] = session
-        is_asked = transitions.ask_permission(self.owner.store, self.run, question, asked.request_id, **columns)
+        is_asked = transitions.ask_permission(self.means.store, self.run, question, asked.request_id, **columns)
         self.tell(KeptCause.RUN_ASKS if is_asked else KeptCause.END)
 
     def _take_back(self, ended: events.TurnEnded) -> None:
-        if transitions.drop_permission(self.owner.store, self.run.run_id):
+        if transitions.drop_permission(self.means.store, self.run.run_id):
             self.turn(Answered(ended))
         else:
             self.tell(KeptCause.END)
@@ -415,9 +434,9 @@ class LiveRun:
 
     def _fail_waiting(self, life: Life, end: KeptEvent | None) -> bool:
         """Fail the run if it waits; False: a reply was first."""
-        run, seconds = self.run, self.owner.clock() - self.began
+        run, seconds = self.run, self.means.clock() - self.began
         decision = fails_waiting(end, run.session_timeout_sec)
-        store, records = self.owner.store, self.owner.records
+        store, records = self.means.store, self.means.records
         return transitions.fail_waiting(store, records, run.run_id, decision, seconds, life.gone)
 
     def _new_session(self, session_id: str | None) -> RunSession | None:

@@ -20,7 +20,7 @@ from turngate import Stop
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.headless import TurnWork
 from turngate_reference.server.orchestrator.kept_states import Decided, KeptCause
-from turngate_reference.server.orchestrator.live_run import LiveRun
+from turngate_reference.server.orchestrator.live_run import LiveRun, Means
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.orchestrator.turn_states import TurnCause
 from turngate_reference.server.store.database import Store
@@ -61,8 +61,19 @@ class Owner:
         clock: Callable[[], float] = time.monotonic,
         start_thread: Callable[[str, Callable[[], None]], None] = in_thread,
     ) -> None:
-        self.store, self.records, self.work, self.host = store, records, work, host or Host()
-        self.slots, self.clock, self.observe, self.start_thread = slots, clock, observe, start_thread
+        self.slots, self._store, self._clock = slots, store, clock
+        self._means = Means(
+            store,
+            records,
+            work,
+            start_thread,
+            host or Host(),
+            clock,
+            post=self.post,
+            release=self._release,
+            gives_up=self._is_given_up,
+            observe=observe,
+        )
         self._unsettled, self._gives_up, self._chore = unsettled, gives_up, chore
         self._happened: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._live: dict[str, LiveRun] = {}
@@ -93,10 +104,6 @@ class Owner:
     def post(self, happened: Callable[[], None]) -> None:
         """Let the owner do something that has happened, from any thread."""
         self._happened.put(happened)
-
-    def gives_up(self, error: Exception) -> bool:
-        """Whether what the store or the machine did not allow is not tried again."""
-        return self._is_closing or self._gives_up(error)
 
     def kick(self) -> None:
         """Check the queue of runs, since something was added to it, or may start now."""
@@ -135,7 +142,7 @@ class Owner:
     def seconds(self, run_id: str) -> float:
         """Return how long ago the last turn of a run that holds a slot began; 0 if it holds none."""
         live = self._live.get(run_id)
-        return self.clock() - live.began if live else 0.0
+        return self._clock() - live.began if live else 0.0
 
     def play(self, run: Run, stop: Stop) -> LiveRun:
         """Play the turn of a claimed run to its end on this thread; the owner must have no other."""
@@ -158,10 +165,10 @@ class Owner:
             for _ in range(self._happened.qsize()):
                 self._safely(self._happened.get())
             self._pass_deadlines()
-            if self._retry <= self.clock():
+            if self._retry <= self._clock():
                 self._use_store()
             if self._happened.empty():
-                return max(0.0, self._next_time() - self.clock())
+                return max(0.0, self._next_time() - self._clock())
 
     def _next_time(self) -> float:
         lives = list(self._live.values())
@@ -175,7 +182,7 @@ class Owner:
             log.exception("an error in turngate")
 
     def _pass_deadlines(self) -> None:
-        now = self.clock()
+        now = self._clock()
         for live in list(self._live.values()):
             if live.due <= now:
                 live.due = math.inf
@@ -192,7 +199,7 @@ class Owner:
             self._claim()
         except Exception:
             log.exception("the store or the machine doesn't allow it yet")
-            self._retry = self.clock() + RETRY_SECONDS
+            self._retry = self._clock() + RETRY_SECONDS
 
     def _check_queue(self) -> None:
         self._may_claim = self.slots > 0 and not self._is_closing
@@ -200,9 +207,9 @@ class Owner:
     def _claim(self) -> None:
         """Claim while there are free slots."""
         while self._may_claim and len(self._live) < self.slots:
-            asked = transitions.first_turns(self.store)
+            asked = transitions.first_turns(self._store)
             settled = {*asked} - {*self._unsettled(asked)}
-            run = transitions.claim(self.store, uuid.uuid4().hex, settled)
+            run = transitions.claim(self._store, uuid.uuid4().hex, settled)
             if run is None:
                 break
             self._begin(run, Stop()).flush()
@@ -210,7 +217,7 @@ class Owner:
 
     def _begin(self, run: Run, stop: Stop) -> LiveRun:
         if (live := self._live.get(run.run_id)) is None:
-            live = self._live[run.run_id] = LiveRun(self, run)
+            live = self._live[run.run_id] = LiveRun(self._means, run)
         live.begin(run, stop)
         return live
 
@@ -223,7 +230,10 @@ class Owner:
         live.turn(TurnCause.STOP)
         live.tell(KeptCause.END)
 
-    def release(self, run: Run) -> None:
+    def _is_given_up(self, error: Exception) -> bool:
+        return self._is_closing or self._gives_up(error)
+
+    def _release(self, run: Run) -> None:
         """Free the slot of a run, none of whose processes is left."""
         del self._live[run.run_id]
         self._check_queue()
