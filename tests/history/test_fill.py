@@ -11,11 +11,13 @@ from msgspec.structs import replace
 
 from tests.contracts.test_history import PASS, known, release
 from tests.probes.report import journals as j
+from tests.tables import each
 from tests.tools.history import fill
 from tests.tools.history.fill import missing, recent, with_journal
 from turngate.contract import load
+from turngate.contract.clauses import NEWEST_SET, Result
 from turngate.contract.verdict import Verdict
-from turngate.history import History
+from turngate.history import History, KnownResult
 from turngate_probes.journal.journal import Journal
 
 WHOLE = {clause.id: PASS for clause in load.catalogue().at_level("static", "hermetic")}
@@ -59,6 +61,21 @@ def test_results_are_added(tmp_path: Path) -> None:
     (after,) = with_journal(whole, one).releases
     assert after.verdict is Verdict.COMPATIBLE
     assert {name for name in first.clauses if after.clauses[name] != first.clauses[name]} == {"stdin.open"}
+
+
+@each("result, verdict", [(Result.PASS, Verdict.COMPATIBLE), (Result.FAIL, Verdict.DEGRADED)])
+def test_a_release_with_all_long_clauses_has_their_level(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: Result, verdict: Verdict
+) -> None:
+    """Once each clause about long sessions was added to a release, its verdict is that of level long."""
+    monkeypatch.setattr(fill, "read", lambda _: ())
+    ours = known(release("1.0.0", clauses=WHOLE, clause_set=NEWEST_SET))
+    for clause, level in (("resume.long-session", "hermetic"), ("resume.after-compaction", "long")):
+        new = release("1.0.0", None, clauses={clause: KnownResult(result)})
+        monkeypatch.setattr(fill, "known_release", lambda _, new=new: new)
+        ours = with_journal(ours, tmp_path)
+        assert ours.releases[0].level == level
+    assert ours.releases[0].verdict is verdict
 
 
 def test_what_a_release_does_under_another_model_replaces_nothing(

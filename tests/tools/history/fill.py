@@ -15,7 +15,7 @@ from tests.tools.history.with_release import with_release
 from tests.tools.history.write import write
 from turngate import MachineError, NotFoundError, history
 from turngate.contract import load
-from turngate.contract.verdict import Verdict
+from turngate.contract.verdict import Verdict, weighed
 from turngate.contract.versions import parse
 from turngate.history import LISTED, OF_MODEL, STUB, History, Kind, KnownRelease
 from turngate.process.sessions import adopting_orphans
@@ -138,8 +138,18 @@ def with_journal(known: History, journal: Path) -> History:
         return known  # a machine that lacks something says nothing about what another one has shown
     if new.verdict is None and before:
         facts, model = _both(before, new)
-        new = replace(before, clauses={**before.clauses, **new.clauses}, facts=facts, model=model)
+        new = _with_long(replace(before, clauses={**before.clauses, **new.clauses}, facts=facts, model=model))
     return with_release(known, new)
+
+
+def _with_long(release: KnownRelease) -> KnownRelease:
+    """Return a release with the verdict of level long, once the clauses about long sessions have been added to it."""
+    of_set = load.catalogue().of_set(release.clause_set)
+    long = {clause.id for clause in of_set.at_level("long")}
+    if not (release.tested and long and long <= release.clauses.keys()):
+        return release
+    results = ((of_set[name].severity, known.result) for name, known in release.clauses.items() if name in of_set)
+    return replace(release, level="long", verdict=weighed(results))
 
 
 def _both(before: KnownRelease, new: KnownRelease) -> tuple[Mapping[str, Mapping[str, str]], str]:
