@@ -49,8 +49,8 @@ class Knowledge(StrEnum):
     """What turngate knows of a release.
 
     tested: It tested the release, whose verdict counts.
-    untested: It has seen the release, but has no verdict.
-    unknown: The engine's history lacks the release.
+    untested: It knows the release, but has no verdict.
+    unknown: It doesn't know the release, which may be newer than turngate, or a pre-release.
     no_such_release: No release has this version, although newer ones are known.
     no_history: It has no history of the engine.
     no_version: The executable didn't print which release it is.
@@ -248,10 +248,10 @@ def _why_not(found: Path, project: Path | None) -> str:
     """Say why an executable must not be run; empty if it may be."""
     if not found.is_absolute():
         return f"the folder {str(found.parent)!r} on PATH is relative, so anybody's program could be there"
-    if project and _is_inside(found, project):
-        return f"it belongs to {project}, and no program of a project is run unasked"
     if is_simulated(found):
         return "it is a simulated engine, which says nothing of the real one"
+    if project and _is_inside(found, project):
+        return f"it belongs to {project}, and no program of a project is run unasked"
     return ""
 
 
@@ -349,6 +349,7 @@ def _settings(engine: str, version: str) -> tuple[str, ...]:
 def _known(contract: EngineContract, version: str, found: tuple[FoundAt, ...], past: History) -> FoundRelease:
     """Return what the history of an engine and its contract say about a release."""
     is_version = Version.is_valid(version)  # an executable can print anything
+    is_listed = version in past.published or past.find(version) is not None
     known, safe = past.find(version), past.newest_safe(version) if is_version else None
     if known is None and is_version and past.is_release(version) is False:
         release = _release(contract, version, found, Knowledge.NO_SUCH_RELEASE)
@@ -356,7 +357,7 @@ def _known(contract: EngineContract, version: str, found: tuple[FoundAt, ...], p
         near = ", ".join(nearest(version, past.published))
         return replace(release, detail=f"nearest: {near}", command=release.command if is_here else None)
     release = replace(
-        _release(contract, version, found, Knowledge.UNTESTED if known else Knowledge.UNKNOWN, safe),
+        _release(contract, version, found, Knowledge.UNTESTED if is_listed else Knowledge.UNKNOWN, safe),
         detail=known.why if known else "",
         actions=_actions(contract.engine, version, known),
     )

@@ -180,17 +180,18 @@ def test_a_version_that_nobody_published_is_no_release(install: Install) -> None
     assert only().command == "turngate probe codex"
 
 
-def test_an_unknown_release_has_neighbours_and_a_command(install: Install, histories: dict[str, History]) -> None:
+def test_an_untested_release_has_neighbours_and_a_command(install: Install, histories: dict[str, History]) -> None:
     """The nearest tested releases are named; the command tests what is on PATH, or what is pinned."""
     histories["codex"] = structs.replace(histories["codex"], published={"0.150.0": None})
     pin("0.150.0")
     found = only()
-    assert (found.knowledge, found.verdict, found.newer_safe) == (Knowledge.UNKNOWN, None, "0.169.0")
+    assert (found.knowledge, found.verdict, found.newer_safe) == (Knowledge.UNTESTED, None, "0.169.0")
     assert [near.version for near in found.nearest] == ["0.147.0", "0.169.0"]
     assert found.command == "turngate probe codex@0.150.0"
     assert found.actions
     install("echo codex-cli 0.170.0")
     newest, _ = examined().releases
+    assert newest.knowledge == Knowledge.UNKNOWN
     assert newest.nearest == (NearRelease("0.169.0", Verdict.COMPATIBLE, "2026-11"),)
     assert newest.command == "turngate probe codex"
 

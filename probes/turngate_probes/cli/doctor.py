@@ -157,7 +157,8 @@ def _why(release: "FoundRelease") -> str:
     if release.knowledge in ("unknown", "untested"):
         near = " and ".join(f"{each.version} ({each.verdict}, {_scope(each)})" for each in release.nearest)
         why = f": {release.detail}" if release.detail else ""
-        return f"turngate has no result of this release{why}{'; the nearest that it tested: ' if near else ''}{near}"
+        lacks = "doesn't know this release" if release.knowledge == "unknown" else "has no verdict on this release"
+        return f"turngate {lacks}{why}{'; the nearest that it tested: ' if near else ''}{near}"
     # the clauses that fail are listed below
     return "" if release.failures else release.detail
 

@@ -92,7 +92,7 @@ def bisect(engine: str, clause: str, **asked: Any) -> int:
     `turngate explain` lists the clauses.
 
     Looks at the newest release, then at those 1, 2, 4, 8, ... before it until the result differs, then halves the
-    distance. Turngate's history answers for the releases that it has. The others are tested, only on this clause and
+    distance. The bundled history answers for the releases that it has. The others are tested, only on this clause and
     its prerequisites. --good and --bad narrow the range: neither has to pass, only their results must differ. Either
     may be the older one.
 

@@ -6,7 +6,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from turngate_probes.cli.shared_options import engines
-from turngate_probes.simulate.faults import Faults, listed, parsed
+from turngate_probes.simulate.faults import Faults, descriptions, listed, parsed
 
 
 def _names(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -15,6 +15,14 @@ def _names(_context: click.Context, _parameter: click.Parameter, typed: str) -> 
         for fault in listed()
         if fault.name.startswith(typed) and fault.by != "scenario"
     ]
+
+
+def _list(context: click.Context, _parameter: click.Parameter, faulty: tuple[str, ...]) -> tuple[str, ...]:
+    """Print what each fault does if that is asked, and exit."""
+    if "list" in faulty:
+        click.echo("\n".join(descriptions()))
+        context.exit()
+    return faulty
 
 
 def _checked(faulty: tuple[str, ...]) -> Faults:
@@ -32,7 +40,9 @@ def _checked(faulty: tuple[str, ...]) -> Faults:
     multiple=True,
     metavar="NAME[=VALUE]",
     shell_complete=_names,
-    help="Make it misbehave, such as hang=before (repeatable). A wrong name prints what each fault does.",
+    is_eager=True,
+    callback=_list,
+    help="Make it misbehave, such as hang=before (repeatable). `list` prints what each fault does.",
 )
 @click.argument("target", metavar="ENGINE[@VERSION]", shell_complete=engines)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--] [ARG]...")

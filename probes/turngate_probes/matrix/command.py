@@ -321,7 +321,11 @@ def choose(
     """Choose from the releases in a registry; TurngateError if it can't be reached, or nothing is chosen."""
     registry = published(engine, name, stop)
     versions = chosen(spec, registry.versions)
-    return registry.with_integrity(versions, stop), versions
+    registry = registry.with_integrity(versions, stop)
+    for version in versions:
+        if not registry.has(version):
+            raise registry.no_such_version(version)
+    return registry, versions
 
 
 def run_matrix(engine: str, settings: MatrixSettings, spec: str, shard: str, output: Printer) -> int:

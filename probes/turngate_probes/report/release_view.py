@@ -66,6 +66,7 @@ IMPACT_SIGNS: Final[Mapping[str, Sign]] = {
     "none": "unsupported",
 }
 NOTHING_TO_DO = "Nothing."
+STAY = "Stay on the old release."
 UNKNOWN = "Not everything could be tested. There may be more to do."
 
 
@@ -132,7 +133,9 @@ def view(report: ProbeReport | GateReport) -> ReleaseView:
 def _remaining(gate: GateReport) -> str:
     if gate.outcome not in (GateOutcome.PASS, GateOutcome.FAIL) or gate.old.failed or gate.new.failed:
         return UNKNOWN
-    return "" if gate.actions else NOTHING_TO_DO
+    if gate.actions:
+        return ""
+    return NOTHING_TO_DO if gate.outcome is GateOutcome.PASS else STAY
 
 
 def _meta(probe: ProbeReport) -> Iterator[str]:

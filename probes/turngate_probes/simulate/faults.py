@@ -13,6 +13,7 @@ from msgspec import Meta, Struct, ValidationError
 from msgspec.structs import asdict
 
 from turngate.decoding import convert
+from turngate.errors import did_you_mean
 
 # what plays a fault: a call that runs one turn, several such calls of a session, a sticky process, a call or a process,
 # or only a scenario with several calls
@@ -221,13 +222,13 @@ def changed(faults: Faults) -> dict[str, Any]:
 
 def parsed(words: Iterable[str]) -> Faults:
     """Return the faults in words, each NAME or NAME=VALUE; ValueError says what is wrong with one."""
-    known = {fault.name: fault for fault in listed() if fault.by != "scenario"}
+    known = _by_name()
     fields: dict[str, object] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if name not in known:
-            lines = [f"{name!r} is not a fault. The faults, and what the engine does:", *_lines(known)]
-            raise ValueError("\n  ".join(lines))
+            near = did_you_mean(name, known, "`--fault list` describes them all")
+            raise ValueError(f"{name!r} is not a fault ({near})")
         wanted = known[name].value
         if bool(wanted) != bool(value) or bool(equals) != bool(value):
             raise ValueError(f"it is {name}={wanted}" if wanted else f"{name!r} takes no value")
@@ -238,7 +239,13 @@ def parsed(words: Iterable[str]) -> Faults:
         raise ValueError(str(wrong)) from wrong
 
 
-def _lines(faults: Mapping[str, Fault]) -> Iterator[str]:
+def _by_name() -> Mapping[str, Fault]:
+    return {fault.name: fault for fault in listed() if fault.by != "scenario"}
+
+
+def descriptions() -> Iterator[str]:
+    """Yield the lines that say what each fault does."""
+    faults = _by_name()
     words = {name: f"{name}={fault.value}" if fault.value else name for name, fault in faults.items()}
     width = max(map(len, words.values()))
     for name, fault in faults.items():

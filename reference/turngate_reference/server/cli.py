@@ -183,6 +183,9 @@ def serve(options: ServeOptions) -> int:
     most = connections(raise_limit(), options.slots)
     metrics, open_streams = Metrics(), EventStreams()
     data = data_dir(options.asked_dir)
+    if running := running_server(data):
+        hint = f"use it ({data.command('serve --print-link')}), stop it, or choose another --data-dir"
+        raise UsageError(f"{data.root} is in use by the server at {running.url}", hint)
     kept = None if options.no_token else options.token_file.resolve() if options.token_file else data.token
     settings = ServerSettings(
         data,

@@ -74,7 +74,7 @@ def test_an_unknown_release_says_how_to_test_it(project: Path) -> None:
     pin(project, "0.9999.0")
     ended = run()
     assert "codex  0.9999.0  unknown" in ended.output
-    assert "no result of this release; the nearest that it tested: 0." in ended.output
+    assert "doesn't know this release; the nearest that it tested: 0." in ended.output
     assert "  What your orchestrator must do, by the contract\n" in ended.output
     assert "  test it: turngate probe codex@0.9999.0\n" in ended.output
     assert ended.output.endswith("exit code 2: no verdict on codex@0.9999.0\n")

@@ -52,11 +52,18 @@ def test_a_simulation_without_anything_to_do_names_what_it_needs(capsys: pytest.
     assert "pass arguments of the engine, or --install DIR" in capsys.readouterr().err
 
 
+def test_faults_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--fault list` prints what each fault does, whatever else is given."""
+    for words in (("--fault", "list"), ("codex", "--fault", "list")):
+        assert cli.run(["simulate", *words]) == 0
+        assert "  dies-after-turn  " in f"  {capsys.readouterr().out}".replace("\n", "\n  ")
+
+
 def test_an_unknown_fault_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An unknown fault is rejected with the known names before any output, wherever the option stands."""
-    for words in (("--fault", "nope", "codex", "--install", "x"), ("codex", "--install", "x", "--fault", "nope")):
+    """An unknown fault is rejected before any output, wherever the option stands, with the nearest one."""
+    for words in (("--fault", "crash-", "codex", "--install", "x"), ("codex", "--install", "x", "--fault", "crash-")):
         assert cli.run(["simulate", *(str(tmp_path / "x") if word == "x" else word for word in words)]) == 2
-        assert "  dies-after-turn  " in capsys.readouterr().err
+        assert "did you mean crash?" in capsys.readouterr().err
     assert cli.run(["simulate", "codex", "--install", str(tmp_path), "--fault"]) == 2
     assert "requires an argument" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

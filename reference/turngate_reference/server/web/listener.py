@@ -5,6 +5,7 @@ whose headers and body have arrived goes to a thread of the pool, which runs the
 thread, an event stream among them, and a slow client holds descriptors until it has been silent for too long.
 """
 
+import os
 import resource
 import socket
 import sys
@@ -75,7 +76,9 @@ def bound(family: socket.AddressFamily, address: Any, stalled: float = STALLED) 
         listening = socket.create_server(address, family=family)
     except OSError as error:
         hint = "choose another --port (0 takes a free one)"
-        raise MachineError(f"can't listen on {address[0]} port {address[1]}: {error}", hint) from error
+        raise MachineError(
+            f"can't listen on {address[0]} port {address[1]}: {os.strerror(error.errno or 0)}", hint
+        ) from error
     if sys.platform == "linux":  # connections inherit it; waitress itself closes none that can't be written to
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(stalled * 1000))
     return listening
