@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from turngate.errors import ContractError, TurngateError
 from turngate.files import allows_few_files, overlay, use_overlay
@@ -86,6 +87,7 @@ REPLACED = {
 GROUP = "turngate.commands"  # the entry points with which other distributions add commands
 
 UNANSWERED = 2
+_VARIABLE = "TURNGATE_CONTRACTS"  # in place of --contracts
 CRASHED = 3
 INTERRUPTED = 130
 READER_GONE = 141
@@ -210,14 +212,16 @@ def needs_contracts() -> None:
 
 def _no_contracts(folder: Path) -> click.BadParameter:
     made = "turngate --contracts DIR contracts new ENGINE makes it"
-    return click.BadParameter(f"Directory {str(folder)!r} does not exist; {made}.", param_hint="'--contracts'")
+    source = click.get_current_context().find_root().get_parameter_source("contracts")
+    named = _VARIABLE if source is ParameterSource.ENVIRONMENT else "--contracts"
+    return click.BadParameter(f"Directory {str(folder)!r} does not exist; {made}.", param_hint=f"'{named}'")
 
 
 @click.group(cls=EntryPointGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="turngate", message="turngate %(version)s", help="Print the version.")
 @click.option(
     "--contracts",
-    envvar="TURNGATE_CONTRACTS",
+    envvar=_VARIABLE,
     show_envvar=True,
     expose_value=False,
     callback=use_contracts,

@@ -82,8 +82,7 @@ def _only(_ctx: click.Context, _argument: click.Parameter, named: tuple[str, ...
     type=folder(),
     callback=use_contracts,
     expose_value=False,
-    metavar="DIR",
-    help="Your contracts, which override the bundled ones.",
+    hidden=True,  # it stands before the command, and here only for the key of turngate.toml
 )
 @output_options(*FORMATS)
 @fail_on_options

@@ -43,6 +43,9 @@ def history(engine: str | None, since: str | None, until: str | None, *, as_json
             raise UsageError("--from and --to need an engine", "write `turngate history ENGINE --from VERSION`")
         listed = tuple(summary(history.load(name)) for name in history.engines())
         _print(listed, summary_lines(listed), as_json=as_json)
+    elif "@" in engine:
+        name, _, version = engine.partition("@")
+        raise UsageError(f"{engine!r} is not just an engine", f"write `turngate history {name} --to {version}`")
     else:
         since, until = (end and end.removeprefix(f"{engine}@").removeprefix("v") for end in (since, until))
         report = history_report(history.load(engine), since, until)

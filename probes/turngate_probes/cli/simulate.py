@@ -67,6 +67,8 @@ def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, fault
         before = [*(["--install", str(folder)] if folder else []), *(f"--fault={name}" for name in faulty)]
         with simulate.make_context("turngate simulate", [*before, *arguments, target]) as reordered:
             return int(simulate.invoke(reordered))
+    if target.startswith("-"):
+        raise click.NoSuchOption(target, ctx=click.get_current_context())
     faults = _checked(faulty)
     from turngate import load_contract
     from turngate_probes.releases import recorded_releases
@@ -84,7 +86,7 @@ def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, fault
     click.echo(simulated_process.install(contract, folder.absolute(), faulty))
     if asked.version and not _is_known(asked.engine, asked.version):
         click.echo(
-            f"warning: turngate doesn't know {asked}; it is simulated as the contract describes such a release",
+            f"Warning: turngate doesn't know {asked}; it is simulated as the contract describes such a release",
             err=True,
         )
     return 0

@@ -184,6 +184,8 @@ class Progress:
             (left - 1 + last) * longest if left else 0.0
         )
         seconds = min((now - self._begun) * (1 - share) / share, most)
+        if round(seconds) == 0:
+            return "almost done"
         return f"about {seconds / 60:.0f} min more" if seconds >= ENOUGH_FOR_MINUTES else f"about {seconds:.0f} s more"
 
     def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:

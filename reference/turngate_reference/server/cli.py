@@ -178,7 +178,7 @@ def serve(options: ServeOptions) -> int:
         raise click.UsageError("give either --token-file or --no-token, not both")
     token = read_token(options.token_file) if options.token_file else None
     if options.token_file and is_exposed(options.token_file):
-        click.echo(f"warning: {options.token_file} can be read by others: chmod 600 it", err=True)
+        click.echo(f"Warning: {options.token_file} can be read by others: chmod 600 it", err=True)
     hosts = allowed_hosts(address[0], options.host, any_name=token is not None)
     most = connections(raise_limit(), options.slots)
     metrics, open_streams = Metrics(), EventStreams()

@@ -37,7 +37,7 @@ def test_a_release_that_nobody_knows_is_simulated_with_a_warning(
     """A mistyped version is noticed, although a future one can be simulated."""
     assert cli.run(["simulate", f"codex@{version}", "--install", str(tmp_path)]) == 0
     said = capsys.readouterr().err
-    assert ("" if is_known else f"warning: turngate doesn't know codex@{version}") == said.partition(";")[0]
+    assert ("" if is_known else f"Warning: turngate doesn't know codex@{version}") == said.partition(";")[0]
 
 
 def test_what_is_no_engine_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -279,7 +279,7 @@ def test_the_estimate_is_no_more_than_what_is_left_can_take() -> None:
     begun = j.planned("codex@2", turns=2), j.turn("codex@2")
     assert after(90, *begun).endswith("1 running, 1 left, about 10 s more")
     assert after(90, *begun, j.failed("codex@2"), j.failed("codex@3")).endswith(
-        "3 of 3 releases done, 0 running, 0 left, about 0 s more"
+        "3 of 3 releases done, 0 running, 0 left, almost done"
     )
 
 

@@ -311,7 +311,7 @@ def test_serve_asks_for_the_token_of_its_file(cli_env: CliEnv) -> None:
         assert not (cli_env.data / "token").exists()
     finally:
         _, err = serving.end(signal.SIGTERM)
-    assert f"warning: {file} can be read by others" in err
+    assert f"Warning: {file} can be read by others" in err
 
 
 @pytest.mark.long

@@ -130,10 +130,18 @@ class EngineFirst(click.Command):
     epilog=_CODES,
 )
 @click.option("--engine", required=True, hidden=True)
-@click.option("--mode", type=click.Choice([m.value for m in Mode]), default=Mode.INTERACTIVE.value, show_default=True)
+@click.option(
+    "--mode",
+    type=click.Choice([m.value for m in Mode]),
+    default=Mode.INTERACTIVE.value,
+    show_default=True,
+    help="In mode auto, the engine acts without asking.",
+)
 @click.option("--model", help="The model, as the engine names it.")
 @click.option(
-    "--cwd", type=click.Path(file_okay=False, path_type=Path), help="Working directory of the engine, also for resumes."
+    "--cwd",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Working directory of the engine, also for resumes, such as `.`.  [default: a new, empty one]",
 )
 @_timeout(default=DEFAULT_TIMEOUT_SEC, show_default=True, help="Time limit in seconds for each turn, also for resumes.")
 @_text_file("--prompt-file", "the prompt")
@@ -148,8 +156,9 @@ class EngineFirst(click.Command):
 def start(options: StartOptions) -> int:
     """Start a conversation with an engine and get a handle to continue it.
 
-    The engine runs in your own environment, as if you had typed its command. In mode interactive, it accepts only
-    the engine options that `turngate contracts options ENGINE` lists. The answer is printed as it arrives.
+    The engine runs in your own environment, with your login and your settings. Unless you choose a working directory
+    with --cwd, it works in a new, empty one. In mode interactive, it accepts only the engine options that
+    `turngate contracts options ENGINE` lists. The answer is printed as it arrives.
 
     Put a prompt that starts with a dash after `--`, and engine options after a second `--`:
 
