@@ -17,9 +17,11 @@ from turngate.errors import NotInstalledError
 from turngate.files import read_own, write_atomically
 from turngate.model import Ended
 from turngate.process.execution import ProcessRequest, Stop, run
+from turngate.sanitize import bounded
 
 TIMEOUT = 60.0  # seconds for a command that only prints
 REMEMBERED = 200  # executables in a file of versions
+_SHOWN = 80  # characters of what an executable printed in place of its version
 _MOST_BYTES = 2**20
 MARKER = b"# turngate: simulated engine"
 _LONGEST_START = 4096
@@ -116,7 +118,7 @@ def engine_version(
 def query_version(
     query: VersionQuery, executable: Path, env: Mapping[str, str], stop: Stop | None, cwd: Path | None = None
 ) -> tuple[str | None, str]:
-    """Return the version that an executable reports, and what to change in the contract if the other stream has it."""
+    """Return the version that an executable reports; or None, and what it printed instead, as far as it is known."""
     return version_in(printed(executable, query, env, stop, cwd), query)
 
 
@@ -127,7 +129,10 @@ def version_in(output: PrintedText, query: VersionQuery) -> tuple[str | None, st
     misplaced = output.misplaced(query.stream, pattern.fullmatch)
     if misplaced and query.other_stream:
         match, misplaced = pattern.fullmatch((output.stdout + output.stderr).strip()), ""
-    return match["version"] if match else None, misplaced
+    if match:
+        return match["version"], ""
+    shown = " ".join((output.on(query.stream) or output.stdout or output.stderr).split())
+    return None, misplaced or (f"it printed {bounded(shown, _SHOWN)!r}" if shown else "it printed nothing")
 
 
 def remembered_version(executable: Path, now: str, file: Path) -> str | None:

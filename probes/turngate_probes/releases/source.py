@@ -265,12 +265,13 @@ def _of_path(contract: EngineContract, executable: Path, note: str, stop: Stop |
         sandbox(contract.hermetic, Path(parent), "version", keep=False) as box,
     ):
         env = box.env(contract.hermetic, box.work)
-        version, misplaced = query_version(contract.version_query, executable, env, stop, box.work)
+        version, why = query_version(contract.version_query, executable, env, stop, box.work)
         hosts = [tried.host for tried in box.backend.egress()]
     if version is None and (host := next(filter(is_registry, hosts), None)):
         what = f"the executable needs the package registry {host} to print its version, and a probe can't reach it"
         raise UnfitWrapperError(what, INSTALL)
-    note += f"; no version: {misplaced}" if misplaced else ""
+    # remarks are separated by semicolons
+    note += f"; no version: {why.replace('; ', ', ')}" if why else ""
     try:
         exact = load_contract(contract.engine, version)
     except NoVersionError:

@@ -74,7 +74,7 @@ def test_an_executable_says_its_version(codex: Path) -> None:
 
 
 def test_a_version_on_the_other_stream_is_told(codex: Path) -> None:
-    """If only the other stream has the version, there is none, but a hint what to change in the contract."""
+    """If only the other stream has the version, a hint says what to change in the contract; if none has it, what was printed."""
     codex.write_text('#!/bin/sh\necho "codex-cli 0.169.0" >&2\n')
     query = NEWEST["codex"].version_query
     hint = "stdout was empty, stderr has it; set `stream: stderr`"
@@ -82,7 +82,7 @@ def test_a_version_on_the_other_stream_is_told(codex: Path) -> None:
     assert query_version(replace(query, stream="stderr"), codex, {"HOME": "/"}, None) == ("0.169.0", "")
     assert query_version(replace(query, other_stream=True), codex, {"HOME": "/"}, None) == ("0.169.0", "")
     codex.write_text('#!/bin/sh\necho "not now" >&2\n')
-    assert query_version(query, codex, {"HOME": "/"}, None) == (None, "")
+    assert query_version(query, codex, {"HOME": "/"}, None) == (None, "it printed 'not now'")
 
 
 def test_versions_are_remembered_by_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

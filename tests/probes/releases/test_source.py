@@ -89,7 +89,15 @@ def test_a_version_on_the_other_stream_is_noted(path: Path, tmp_path: Path) -> N
     engine.chmod(0o755)
     release = obtained(f"codex={engine}")
     assert release.version is None
-    assert release.note.endswith("; no version: stdout was empty, stderr has it; set `stream: stderr`")
+    assert release.note.endswith("; no version: stdout was empty, stderr has it, set `stream: stderr`")
+
+
+def test_what_was_printed_in_place_of_a_version_is_noted(path: Path, tmp_path: Path) -> None:
+    """The note quotes it, so that a wrapper or another program is recognized."""
+    engine = tmp_path / "codex"
+    engine.write_text("#!/bin/sh\necho 'starting; codex-cli 0.169.0'\n")
+    engine.chmod(0o755)
+    assert obtained(f"codex={engine}").note.endswith("; no version: it printed 'starting, codex-cli 0.169.0'")
 
 
 @pytest.mark.parametrize("what", ["missing", "folder"])
