@@ -74,7 +74,7 @@ def test_an_executable_says_its_version(codex: Path) -> None:
 
 
 def test_a_version_on_the_other_stream_is_told(codex: Path) -> None:
-    """If only the other stream has the version, a hint says what to change in the contract; if none has it, what was printed."""
+    """A hint says that the other stream has the version, or else what was printed in its place."""
     codex.write_text('#!/bin/sh\necho "codex-cli 0.169.0" >&2\n')
     query = NEWEST["codex"].version_query
     hint = "stdout was empty, stderr has it; set `stream: stderr`"
