@@ -205,7 +205,9 @@ def find(data: DataDir, prefix: str) -> HandleRecord:
         return read(data.record(prefix))  # without listing what may be thousands
     names = [path.stem for path in _paths(data) if prefix and path.stem.startswith(prefix)]
     if not names:
-        raise NotFoundError(f"no handle {prefix!r} in {data.handles}", f"list them: {data.command('handles')}")
+        elsewhere = "" if data.named else "; those of a server with a --data-dir need it, too"
+        hint = f"list them: {data.command('handles')}{elsewhere}"
+        raise NotFoundError(f"no handle {prefix!r} in {data.handles}", hint)
     if len(names) > 1 and prefix not in names:
         raise UsageError(f"{prefix!r} is ambiguous: {', '.join(names)}", "use more characters")
     return read(data.record(prefix if prefix in names else names[0]))

@@ -82,6 +82,9 @@ def read_options(contract: EngineContract, tokens: Sequence[str], mode: Mode = M
         option = by_name.get(name)
         if option is None or not can_be_passed(token):
             unknown = f"{token[:80]!r} is not a known option of {contract.engine}"
+            flag, blank, value = token.partition(" ")
+            if blank and flag in by_name:
+                raise RefusedError(unknown, f"pass two arguments, {flag} and {value[:80]}", token)
             raise RefusedError(unknown, allowed_hint(contract, mode), token)
         if option.value != "many" and any(option is placed.option for placed in read):
             raise RefusedError(f"{option.flag} occurs twice", "pass it once", token)

@@ -102,16 +102,17 @@ def conform(options: ConformOptions) -> int:
     """Test an orchestrator: does it notice when an engine misbehaves?
 
     COMMAND is your driver, a short program in any language. turngate runs it once per
-    scenario, with simulated engines first on PATH. It starts a conversation with $TURNGATE_PROMPT,
-    sends $TURNGATE_REPLY when the engine's turn has ended, prints the final answer, and exits
-    with 0, or with another code if the conversation failed.
+    scenario, with simulated engines first on PATH. It starts a conversation with the prompt, sends
+    the reply when the engine's turn has ended, prints the final answer, and exits with 0, or with
+    another code if the conversation failed.
 
     \b
-    TURNGATE_PROMPT, TURNGATE_REPLY  what the user says; with _FILE: in a file
-    TURNGATE_REPLY_2                 in some scenarios: a second reply
-    TURNGATE_WORKSPACE               the directory of the conversation
-    TURNGATE_ENGINE                  the engine; TURNGATE_ENGINE_CODEX is the path of its executable
-    TURNGATE_DEADLINE_SEC            when a turn must have ended
+    TURNGATE_PROMPT_FILE     a file with the prompt; so TURNGATE_REPLY_FILE
+    TURNGATE_PROMPT          the prompt itself, unless it is long; so TURNGATE_REPLY
+    TURNGATE_REPLY_2         in some scenarios: a second reply
+    TURNGATE_WORKSPACE       the directory of the conversation
+    TURNGATE_ENGINE          the engine; TURNGATE_ENGINE_CODEX is the path of its executable
+    TURNGATE_DEADLINE_SEC    when a turn must have ended
 
     \b
     turngate conform -- python driver.py

@@ -63,7 +63,6 @@ def explain(clause: str | None, *, as_json: bool) -> int:
     Exit codes: 0; 2 if there is no such id or release.
     """
     import json
-    import re
 
     from msgspec import to_builtins
     from msgspec.structs import fields
@@ -74,6 +73,9 @@ def explain(clause: str | None, *, as_json: bool) -> int:
     from turngate_probes.report.recipe import recipe
 
     catalogue, others = load.catalogue(), {other.id: other for other in _others()}
+    sections = {each.encode_name for each in fields(EngineContract)}
+    if clause and clause.partition(":")[0] in sections:
+        clause = "gate.claim"  # a gate names it by the section of the contract
     if clause is None:
         listed = [to_builtins(each) for each in (*catalogue.values(), *others.values())]
         click.echo(json.dumps(listed) if as_json else "\n".join(_listed([*catalogue.values(), *others.values()])))
@@ -85,12 +87,10 @@ def explain(clause: str | None, *, as_json: bool) -> int:
     elif clause in others:
         click.echo(json.dumps(to_builtins(others[clause])) if as_json else "\n".join(_other_lines(others[clause])))
     elif (named := clause.partition("@"))[0] in engine_names():
-        found_recipe = recipe(named[0], named[2] or None)
+        found_recipe = recipe(named[0], named[2].removeprefix("v") or None)
         click.echo(json.dumps(to_builtins(found_recipe)) if as_json else found_recipe.markdown, nl=as_json)
     else:
         near = similar(clause, [*catalogue, *others, *engine_names()])
-        if re.split(r"[.:]", clause)[0] in {each.encode_name for each in fields(EngineContract)}:
-            near = "did you mean gate.claim?"  # a gate names what a contract requires by its section
         raise NotFoundError(f"there is no clause, rule or engine {clause!r}", near)
     return 0
 

@@ -39,6 +39,7 @@ from turngate_probes.report.view import (
 from turngate_probes.report.wording import duration
 
 LONGEST = 240
+FEW = 10  # scenarios that nobody waits long for
 MEANINGS = {
     0: "the orchestrator conforms",
     1: "the orchestrator breaks a rule",
@@ -128,6 +129,8 @@ class ConformProgress:
         """Print what is about to run: so many scenarios with each engine."""
         if self._output.detail is not Detail.QUIET:
             order = f", {jobs} at a time, the longest first" if jobs > 1 else ""
+            if jobs == 1 and number > FEW:
+                order = "; --jobs 4 is faster if your driver can run several times at once"
             line = f"{number} scenario{'s' * (number != 1)} with {', '.join(engines)}{order}"
             print_line(self._output.console, 0, Text(line, "dim"))
 

@@ -102,7 +102,7 @@ def _course(evidence: Evidence) -> str:
     """Return how far the engine came: its last turn, and how it ended."""
     turns = _turns(evidence)
     if not turns:
-        return "; the engine was not started"
+        return "; no turn of the engine was started" if evidence.calls else "; the engine was not started"
     last = turns[-1]
     if last.ended is None:
         return f"; call {last.number} of the engine was ended"

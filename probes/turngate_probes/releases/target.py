@@ -10,7 +10,7 @@ from turngate import UsageError, engine_names, load_contract
 from turngate.contract.load import unusable
 from turngate.errors import did_you_mean
 
-_TARGET = re.compile(r"(?P<engine>[a-z][a-z0-9-]*)(?:@(?P<version>[^=@]+)|=(?P<path>.+))?", re.DOTALL)
+_TARGET = re.compile(r"(?P<engine>[a-z][a-z0-9-]*)(?:@(?:v(?=\d))?(?P<version>[^=@]+)|=(?P<path>.+))?", re.DOTALL)
 
 
 class Target(Struct, frozen=True):

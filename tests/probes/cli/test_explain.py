@@ -87,6 +87,7 @@ def test_the_other_ids_of_a_gate_are_explained() -> None:
     """A baseline and SARIF use ids that are no clauses."""
     assert GATE_RULES["baseline"] in explained("gate.baseline")
     assert "No gate fails because of it" in explained("gate.claim")
+    assert explained("auto_flags: --yolo") == explained("auto_flags") == explained("gate.claim")
     assert "only with --fail-on" in explained("gate.tool")
 
 
@@ -98,7 +99,6 @@ def test_the_other_ids_of_a_gate_are_explained() -> None:
         ("dead-handle", "resume.dead-handle"),
         ("orchestrator.complete", "orchestrator.completes"),
         ("gemin", "gemini"),
-        ("auto_flags: --yolo", "gate.claim"),
         ("zzz", "`turngate explain` lists all of them"),
     ],
 )

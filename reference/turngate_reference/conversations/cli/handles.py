@@ -11,7 +11,7 @@ import click
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from turngate import MachineError, UsageError
+from turngate import MachineError, NotFoundError, UsageError
 from turngate.files import real_path
 from turngate.sanitize import visible
 from turngate_reference import handle_record
@@ -48,6 +48,8 @@ NO_RUNS = ServedRuns({}, {})
 def handles(ctx: click.Context, asked_dir: Path | None, waiting: bool, as_json: bool) -> int:
     """List conversations and runs of the server: first those that wait for you, then the others, newest first."""
     ctx.obj = data_dir(asked_dir)
+    if ctx.obj.named and not ctx.obj.root.exists():
+        raise NotFoundError(f"there is no data directory {ctx.obj.root}", "name the one that start or serve got")
     ctx.obj.check_layout()
     if ctx.invoked_subcommand:
         return 0

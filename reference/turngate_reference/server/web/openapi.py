@@ -15,6 +15,7 @@ from referencing.jsonschema import DRAFT202012
 from turngate import strict_json
 from turngate.contract import load
 from turngate.contract.versions import dotted
+from turngate.errors import did_you_mean
 from turngate_reference.server.requests import ApiError
 
 MAX_BODY = 4 * 2**20
@@ -183,6 +184,12 @@ def _errors(validator: Draft202012Validator, value: Any, root: str) -> list[tupl
 def _worded(error: ValidationError) -> str:
     """Return what is wrong, without repeating a value that may be long."""
     template = _WORDS.get(str(error.validator))
+    if error.validator == "additionalProperties" and error.validator_value is False:
+        known = error.schema.get("properties", {})
+        unknown = next(name for name in error.instance if name not in known)
+        near = [name for name in known if unknown.lower() in name.split("_")]
+        meant = f"did you mean {near[0]}?" if near else did_you_mean(unknown, known, f"known: {', '.join(known)}")
+        return f"there is no member {unknown[:100]!r} ({meant})"
     if template is None:
         return error.message[:300]
     value: Any = error.validator_value
