@@ -19,10 +19,13 @@ _SETTINGS = """\
 # What `turngate gate` tests: whether you can upgrade to the newest release of these engines.
 engines = [{engines}]
 reports = ["gate.html"]
-# The releases in use. Without this, and without a pin in a file of this folder itself, the gate compares with
-# turngate's own pinned releases, not with yours. `turngate doctor` finds yours in the folders below, too.
-# in-use = ["{first}@VERSION"]
+{in_use}
 """
+_PINNED = "# The release of {engine} in use is the one that {file} pins."
+_NOT_PINNED = """\
+# No file of this folder itself pins {engine}, so the gate compares with the release that turngate pins, unless you
+# name the one in use. `turngate doctor` finds pins in the folders below, too.
+# in-use = ["{engine}@VERSION"]"""
 
 
 class FirstFile(Struct, frozen=True):
@@ -46,12 +49,19 @@ def first_files(folder: Path, engines: Sequence[str], source: str) -> Iterator[F
     """
     if not has_settings(folder):
         listed = ", ".join(json.dumps(engine) for engine in engines)
-        yield FirstFile(Path(FILE), _SETTINGS.format(engines=listed, first=engines[0]))
+        yield FirstFile(Path(FILE), _SETTINGS.format(engines=listed, in_use="\n".join(_in_use(folder, engines))))
     if (folder / _GITHUB).is_dir():
         yield from _job(folder, "github.yml", ".github/workflows/turngate.yml", source)
     if (folder / _GITLAB).is_file():
         path = ".gitlab/turngate.yml"
         yield from _job(folder, "gitlab.yml", path, source, f"add to {_GITLAB}: include: [{{local: {path}}}]")
+
+
+def _in_use(folder: Path, engines: Sequence[str]) -> Iterator[str]:
+    """Say which of the engines a file pins, and how to name the release of the first of the others."""
+    pins = {engine: project_pin(folder, load_contract(engine)) for engine in engines}
+    yield from (_PINNED.format(engine=name, file=pin.place.rpartition(":")[0]) for name, pin in pins.items() if pin)
+    yield from [_NOT_PINNED.format(engine=name) for name, pin in pins.items() if not pin][:1]
 
 
 def has_settings(folder: Path) -> bool:

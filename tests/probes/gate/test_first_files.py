@@ -34,6 +34,14 @@ def test_a_project_gets_settings_and_the_job_of_its_ci(tmp_path: Path) -> None:
     assert list(first_files(tmp_path, ["codex"], "turngate==1.2.3")) == []
 
 
+def test_settings_say_which_releases_are_in_use(tmp_path: Path) -> None:
+    """They name the file that pins an engine, and how to name the release of one that none pins."""
+    (tmp_path / "package.json").write_text('{"devDependencies": {"@openai/codex": "0.147.0"}}')
+    (settings,) = first_files(tmp_path, ["claude", "codex"], "turngate==1.2.3")
+    assert "# The release of codex in use is the one that package.json pins.\n" in settings.text
+    assert '# in-use = ["claude@VERSION"]\n' in settings.text
+
+
 def test_settings_in_pyproject_are_settings(tmp_path: Path) -> None:
     """A project that has its settings in pyproject.toml gets no second file."""
     (tmp_path / "pyproject.toml").write_text('[tool.turngate]\nengines = ["codex"]\n')
