@@ -269,6 +269,8 @@ class _Draft(Struct, frozen=True):
         self.notes["events.names"] = ["The keys of its records were:", *_quoted(keys)] if keys else []
         self.notes["events.field"] = [f"It may be one of: {', '.join(fields)}"]
         named = {"field": kind} if kind else {"field": GAP} if fields else {}
+        if names:
+            self.remarks.append("events.others")
         yield "events", {"stream": "stdout", **named, "names": names or GAP, **unseen}
         yield "handle", self._handle(kind)
         end, lasts = reading.end(outputs, kind), [str(output.records[-1]) for output in outputs if output.records]
