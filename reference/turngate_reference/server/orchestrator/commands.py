@@ -296,9 +296,10 @@ class Commands(Struct, frozen=True):
                 return before
             run = _existing(connection, run_id)
             if run.state is not State.WAITING_USER:
-                raise ApiError(
-                    "NOT_WAITING", f"the run isn't waiting for a reply: its state is {run.state}", "check its state"
-                )
+                why = f"the run isn't waiting for a reply: its state is {run.state}"
+                if runs.is_answered(connection, run_id, reply.interaction_id):
+                    why = f"this question was already answered, and the run is {run.state}"
+                raise ApiError("NOT_WAITING", why, f"read {run.links['self']}")
             if run.pending_interaction_id != reply.interaction_id:
                 hint = f"read {run.links['interaction']} and reply to the open question"
                 raise ApiError("INTERACTION_STALE", f"{reply.interaction_id[:100]!r} is not the open question", hint)

@@ -380,6 +380,12 @@ def question_in(connection: sqlite3.Connection, interaction_id: str) -> StoredQu
     return _only(connection.execute(_QUESTION, (interaction_id,)), StoredQuestion, interaction_id)
 
 
+def is_answered(connection: sqlite3.Connection, run_id: str, interaction_id: str) -> bool:
+    """Whether a question of a run has a reply."""
+    sql = "SELECT 1 FROM interactions WHERE run_id = ? AND interaction_id = ? AND response IS NOT NULL"
+    return connection.execute(sql, (run_id, interaction_id)).fetchone() is not None
+
+
 def last_answer(store: Store, run_id: str, before_turn: int) -> str | None:
     """Return the last reply to a question of a run's turn before `before_turn`, which is what that turn is about."""
     rows = store.read(_LAST_ANSWERED, run_id, before_turn - 1)

@@ -74,6 +74,8 @@ def test_of_many_replies_one_is_taken(server_env: ServerEnv) -> None:
         answers = sorted(pool.map(reply, range(8)))
     server_env.wait(run_id, State.SUCCEEDED)
     assert answers == ["NOT_WAITING"] * 7 + ["taken"]
+    with pytest.raises(ApiError, match="this question was already answered, and the run is succeeded"):
+        server_env.reply(run_id, question)
     assert len(server_env.cli_env.calls()) == 2
 
 
