@@ -10,11 +10,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGE, KEPT = DOCS / "orchestrators.md", DOCS / "orchestrators.json"
 HEAD = """# Released orchestrators
 
-Before you build on a client library, see which rules it breaks: this page shows what `turngate conform` found in
-released packages. `turngate conform --scenario NAME --show` says what happens in a scenario, and which rule the
-scenario tests. To measure a package again, run a command such as `make orchestrators ARGS=codex_sdk` in a checkout.
-
-A client library is not a whole orchestrator, and its caller can often make up for what the library leaves out:
+Before you build on a client library, see what it leaves to you: these are the rules that released packages break, as
+`turngate conform` found. A caller can often make up for them:
 
 | scenarios | what a caller does |
 |---|---|
@@ -25,8 +22,10 @@ A client library is not a whole orchestrator, and its caller can often make up f
 | `prompt-with-dash`, `reply-is-a-flag` | passes no prompt that starts with a dash |
 | all that hang, `launcher`, `background-child` | at its own deadline, ends the process group that it started |
 
-The sections below name the fields to check, and what else helps. A scenario is skipped if the engine or the form of
-its output can't play it, or if the scenario needs a reply and the orchestrator has only one turn.
+The sections below name the fields to check, and what else helps. `turngate conform --scenario NAME --show` says what
+happens in a scenario, and which rule it tests. A scenario is skipped if the engine or the form of its output can't play
+it, or if it needs a reply and the orchestrator has only one turn. To measure a package again, run a command such as
+`make orchestrators ARGS=codex_sdk` in a checkout.
 
 | orchestrator | engine | measured | pass | fail | skipped |
 |---|---|---|---|---|---|
