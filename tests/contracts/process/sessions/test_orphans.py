@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.processes,
     pytest.mark.skipif(
         sys.platform != "linux",
-        reason="PR_SET_CHILD_SUBREAPER exists only on Linux; docs/handles.md says what remains elsewhere",
+        reason="PR_SET_CHILD_SUBREAPER exists only on Linux; docs/promises.md says what remains elsewhere",
     ),
 ]
 LEAVES = """
