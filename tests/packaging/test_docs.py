@@ -2,6 +2,7 @@
 
 import json
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,8 @@ def test_the_workflow_compares_with_the_release_of_the_base_branch() -> None:
     (workflow,) = [loaded for text in blocks("yaml") if "jobs" in (loaded := yaml.safe_load(text))]
     checkout, pinned, asked, _ = workflow["jobs"]["may-i-upgrade"]["steps"]
     assert checkout["with"]["fetch-depth"] == 0
-    assert 'git show "origin/$GITHUB_BASE_REF:engines/codex/package.json"' in pinned["run"]
+    assert fnmatch(pinned["env"]["FILE"], "engines/**/package.json")
+    assert 'git show "origin/$GITHUB_BASE_REF:$FILE" | release' in pinned["run"]
     assert asked["with"]["targets"] == "codex@${{ steps.pinned.outputs.new }}"
     assert asked["with"]["options"] == "--from codex@${{ steps.pinned.outputs.old }}"
     assert {"old=$old", "new=$new"} <= set(re.findall(r'"([^"]*)"', pinned["run"]))
