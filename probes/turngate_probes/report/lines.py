@@ -4,7 +4,6 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 INDENT: Final = "  "
@@ -42,8 +41,9 @@ def print_line(console: Console, depth: int, line: Text) -> None:
     """Print a line at a depth; it is wrapped only on a terminal, and never cut."""
     if not line:
         console.print()
-    elif console.is_terminal:
-        line.overflow = "fold"
-        console.print(Padding(line, (0, 0, 0, len(INDENT) * depth), expand=False))
-    else:
-        console.print(Text(INDENT * depth).append_text(line), soft_wrap=True)
+        return
+    indent = Text(INDENT * depth)
+    lines = line.wrap(console, max(1, console.width - len(indent)), overflow="fold") if console.is_terminal else [line]
+    for each in lines:
+        each.rstrip()  # so that nobody copies blanks
+        console.print(indent + each, soft_wrap=True)

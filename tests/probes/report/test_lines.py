@@ -27,6 +27,7 @@ def test_a_terminal_shows_colours_and_wraps_lines() -> None:
     bare = Console(file=io.StringIO()).render_str("").from_ansi(out).plain
     assert max(map(len, bare.split("\n"))) <= 30
     assert " ".join(bare.split()) == f"fail {SENTENCE}"
+    assert all(line == line.rstrip() and line.startswith("    ") for line in bare.rstrip("\n").split("\n"))
 
 
 def test_a_pipe_gets_whole_lines() -> None:
