@@ -74,7 +74,7 @@ def test_what_runs_is_told_first(capsys: pytest.CaptureFixture[str]) -> None:
     progress.begin(40, ["codex 0.169.0", "gemini 0.61.0"], jobs=4)
     ConformProgress(Printer(detail=Detail.QUIET), 1).begin(1, ["codex 0.169.0"], jobs=1)
     assert capsys.readouterr().out.splitlines() == [
-        "40 scenarios with codex 0.169.0",
+        "40 scenarios with codex 0.169.0; --jobs 4 is faster if your driver can run several times at once",
         "40 scenarios with codex 0.169.0, gemini 0.61.0, 4 at a time, the longest first",
     ]
 

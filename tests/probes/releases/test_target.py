@@ -17,6 +17,7 @@ from turngate_probes.releases.target import Target, parse_target
     [
         ("codex", Target("codex")),
         ("codex@0.169.0", Target("codex", version="0.169.0")),
+        ("codex@v0.147.0", Target("codex", "0.147.0")),
         ("codex@latest", Target("codex", version="latest")),
         ("codex=./bin/codex", Target("codex", path=Path("bin/codex"))),
         ("codex=/a b@1/c=d", Target("codex", path=Path("/a b@1/c=d"))),
