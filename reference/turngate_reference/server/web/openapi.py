@@ -184,8 +184,9 @@ def _errors(validator: Draft202012Validator, value: Any, root: str) -> list[tupl
 def _worded(error: ValidationError) -> str:
     """Return what is wrong, without repeating a value that may be long."""
     template = _WORDS.get(str(error.validator))
-    if error.validator == "additionalProperties" and error.validator_value is False:
-        known = error.schema.get("properties", {})
+    schema: Any = error.schema
+    if error.validator == "additionalProperties" and isinstance(error.instance, dict):
+        known = list(schema["properties"])
         unknown = next(name for name in error.instance if name not in known)
         near = [name for name in known if unknown.lower() in name.split("_")]
         meant = f"did you mean {near[0]}?" if near else did_you_mean(unknown, known, f"known: {', '.join(known)}")
