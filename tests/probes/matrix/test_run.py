@@ -110,12 +110,12 @@ def test_a_release_without_a_build_for_this_platform_is_unanswered(shop: Shop) -
     assert "installs no executable for" in report["releases"][0]["failed"]["what"]
 
 
-@pytest.mark.long
-def test_an_unknown_version_is_unanswered_beside_those_that_are_known(shop: Shop) -> None:
-    """An unpublished version is unanswered, with the nearest versions as a hint."""
-    code, report = shop.matrix("0.160.0,0.160.5")
-    assert (code, verdicts(report)) == (2, {"0.160.0": "compatible", "0.160.5": "unanswered"})
-    assert report["releases"][1]["failed"]["hint"] == "nearest: 0.160.0, 0.161.0"
+def test_an_unknown_version_is_refused_before_others_are_tested(shop: Shop) -> None:
+    """A list with an unpublished version is a mistake, with the nearest versions as a hint; nothing is installed."""
+    assert shop.matrix("0.160.0,0.160.5") == (2, None)
+    assert "has no version 0.160.5" in shop.err
+    assert "nearest: 0.160.0, 0.161.0" in shop.err
+    assert shop.installed() == []
 
 
 @pytest.mark.long
