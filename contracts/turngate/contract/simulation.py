@@ -249,20 +249,49 @@ class SimulatedOutput(Struct, frozen=True):
 
 
 class ApprovalFile(Struct, frozen=True):
-    """Settings that let the engine act without asking, or make it ask: where they are, and what is found there then.
+    """Settings that let the engine act without asking: where they are, and what is found there then.
 
     path: A file, in which `*` stands for any name, or a variable. Slots are {work}, {HOME}, the contract's locations of
         the store, variables of the environment, and the values of options, such as {--agent}.
     found: TOML and JSON are read as sorted lines such as `table.key = "value"` or `list.0.key = 1`, other files as
         they are. {work} is the working directory; values of options are slots, too.
     unless: The option that outranks the settings.
-    outranks: They outrank a variable that makes it ask.
     """
 
     path: Text
     found: Regex
     unless: Flag | None = None
-    outranks: bool = False
+
+
+class SettingsLayer(Struct, frozen=True):
+    """One of the settings that an engine merges.
+
+    path: As in `ApprovalFile`. Of a Markdown file, the settings are at its beginning, between two lines `---`.
+    below: The key below which they stand; {stem} is the file's name without its suffix. Absent: they name it.
+    above: Those in the directories above, up to that of the repository, are merged, too: before or after them.
+    unless: The variable with which it is not read.
+    """
+
+    path: Text
+    below: Text = ""
+    above: Literal["before", "after"] | None = None
+    unless: Variable | None = None
+
+
+class MergedSettings(Struct, frozen=True):
+    """Whether an engine that acts without asking by itself asks: as the settings say that it merges.
+
+    layers: The settings, in order: a value replaces an earlier one in its place, and a new key comes after the others.
+    usual: Slot -> its value where neither the environment nor an option gives one.
+    whole: Keys whose value, if it is a text, is that of `*` in them.
+    decide: What it may do -> patterns of the keys that decide about it, the weakest first. Of the strongest that are
+        there, the last one decides: `allow` and true let it act, as it does without any.
+    """
+
+    layers: tuple[SettingsLayer, ...]
+    decide: Mapping[Name, tuple[Regex, ...]]
+    usual: Mapping[Text, Text] = field(default_factory=dict)
+    whole: Texts = ()
 
 
 class DocumentForm(Struct, frozen=True):
@@ -299,7 +328,7 @@ class Simulation(Struct, frozen=True):
     ids: Slot -> the form of an id that is generated once per turn.
     system_prompt: The system prompt about the approval in force, by mode.
     approval_files: Settings that let the engine act without asking.
-    asks_only_with: Where the engine acts without asking by itself: the settings that make it ask.
+    asks_as_set: Where the engine acts without asking by itself: the settings that decide whether it asks.
     hangs: Backend failures (such as 429) after which it never exits, in addition to those that a deviation declares.
     signals: Signal -> exit code, or null where the signal is ignored. Absent: the signal kills.
     sticky_signals: The same for a sticky process. Absent: as for a turn.
@@ -325,7 +354,7 @@ class Simulation(Struct, frozen=True):
     ids: Mapping[str, Text] = field(default_factory=dict)
     system_prompt: Annotated[Mapping[str, Text], keys("auto", "interactive")] = field(default_factory=dict)
     approval_files: tuple[ApprovalFile, ...] = ()
-    asks_only_with: tuple[ApprovalFile, ...] = ()
+    asks_as_set: MergedSettings | None = None
     hangs: Texts = ()
     signals: Annotated[Mapping[str, ExitCode | None], keys(*SIGNALS)] = field(default_factory=dict)
     sticky_signals: Annotated[Mapping[str, ExitCode | None], keys(*SIGNALS)] | None = None

@@ -68,7 +68,7 @@ def _described(
         with suppress(UsageProblem):  # the engine refuses it
             asked_for = read(contract, named(contract, argv, newest))
         sticky, files = simulation(contract).sticky, approving(contract, argv, env, start.cwd, None)
-        others = approving(contract, argv, env, start.cwd, {*arguments.spread(argv)})
+        others = approving(contract, argv, env, start.cwd, {*arguments.spread(argv)}, kept=True)
         return replace(
             start,
             kind="process",

@@ -124,6 +124,15 @@ CONFIG = "home/.codex/config.toml"
 GEMINI_TURN, CLAUDE_TURN, OC = ("--skip-trust", "-p", "hi"), ("-p", "hi"), ("run", "hi")
 ASKED, AGENT = {"OPENCODE_PERMISSION": '{"bash": "ask", "edit": "ask"}'}, "---\npermission:\n  bash: allow\n---\nhi\n"
 BUILD = '{"agent": {"build": {"permission": {"bash": "allow", "edit": "allow"}}}}'
+GLOBAL, ASKING = "home/.config/opencode/opencode.json", "---\npermission:\n  bash: ask\n  edit: ask\n---\nhi\n"
+
+
+def permit(permission: object) -> str:
+    """Return a settings file of OpenCode with these permissions, in their order."""
+    return json.dumps({"permission": permission})
+
+
+BOTH_ASK, BOTH_ALLOW = permit({"bash": "ask", "edit": "ask"}), permit({"bash": "allow", "edit": "allow"})
 
 
 def policy(*lines: str) -> str:
@@ -235,8 +244,79 @@ def policy(*lines: str) -> str:
             1,
         ),
         ("opencode", ("run", "hi"), {"work/opencode.json": ALLOWS}, {"OPENCODE_CONFIG_CONTENT": ASKS}, 0),
+        ("opencode", OC, {"work/opencode.json": permit({"bash": "ask", "edit": "ask", "*": "allow"})}, {}, 1),
+        ("opencode", OC, {"work/opencode.json": permit({"bash": "allow", "edit": "allow", "*": "ask"})}, {}, 0),
+        (
+            "opencode",
+            OC,
+            {"work/opencode.json": permit({"edit": "ask", "bash": {"*": "allow", "git *": "ask"}})},
+            {},
+            1,
+        ),
+        (
+            "opencode",
+            OC,
+            {"work/opencode.json": permit({"edit": "ask", "bash": {"git *": "allow", "*": "ask"}})},
+            {},
+            0,
+        ),
+        (
+            "opencode",
+            OC,
+            {GLOBAL: permit({"bash": {"*": "ask"}}), "work/opencode.json": permit({"bash": "allow"})},
+            {},
+            1,
+        ),
+        ("opencode", OC, {GLOBAL: permit("ask"), "work/opencode.json": permit({"webfetch": "allow"})}, {}, 0),
+        ("opencode", OC, {GLOBAL: BOTH_ASK}, {"OPENCODE_PERMISSION": '{"*": "allow"}'}, 1),
+        ("opencode", OC, {GLOBAL: BOTH_ALLOW}, {"OPENCODE_PERMISSION": '{"*": "ask"}'}, 0),
+        ("opencode", OC, {GLOBAL: BOTH_ALLOW, "home/.config/opencode/opencode.jsonc": BOTH_ASK}, {}, 0),
+        ("opencode", OC, {"home/.config/opencode/config.json": BOTH_ASK}, {}, 0),
+        ("opencode", OC, {"own/opencode/opencode.json": BOTH_ASK}, {"XDG_CONFIG_HOME": "own"}, 0),
+        ("opencode", OC, {GLOBAL: BOTH_ASK}, {"XDG_CONFIG_HOME": "own"}, 1),
+        ("opencode", OC, {"own": BOTH_ALLOW, "work/opencode.json": BOTH_ASK}, {"OPENCODE_CONFIG": "own"}, 0),
+        ("opencode", OC, {"own": BOTH_ASK, "work/opencode.json": BOTH_ALLOW}, {"OPENCODE_CONFIG": "own"}, 1),
+        ("opencode", OC, {"work/opencode.json": BOTH_ASK, "work/.opencode/opencode.json": BOTH_ALLOW}, {}, 1),
+        ("opencode", OC, {"work/opencode.json": BOTH_ALLOW, "work/.opencode/opencode.json": BOTH_ASK}, {}, 0),
+        (
+            "opencode",
+            OC,
+            {"work/.opencode/opencode.json": BOTH_ALLOW, "own/opencode.json": BOTH_ASK},
+            {"OPENCODE_CONFIG_DIR": "own"},
+            0,
+        ),
+        (
+            "opencode",
+            OC,
+            {"own/opencode.json": BOTH_ASK},
+            {"OPENCODE_CONFIG_DIR": "own", "OPENCODE_CONFIG_CONTENT": BOTH_ALLOW},
+            1,
+        ),
+        ("opencode", OC, {"home/.opencode/opencode.json": BOTH_ASK}, {}, 0),
+        ("opencode", OC, {"opencode.json": BOTH_ASK}, {}, 0),
+        ("opencode", OC, {"opencode.json": BOTH_ASK, "work/.git/HEAD": ""}, {}, 1),
+        ("opencode", OC, {"work/opencode.json": BOTH_ASK}, {"OPENCODE_DISABLE_PROJECT_CONFIG": "1"}, 1),
+        (
+            "opencode",
+            OC,
+            {"work/opencode.json": '{"tools": {"bash": false, "edit": false}, "permission": {"*": "allow"}}'},
+            {},
+            1,
+        ),
+        ("opencode", OC, {"work/opencode.json": '{"agent": {"build": {"tools": {"*": false}}}}'}, {}, 0),
+        (
+            "opencode",
+            OC,
+            {"work/opencode.json": '{"agent": {"build": {"permission": "ask"}}, "permission": "allow"}'},
+            {},
+            0,
+        ),
+        ("opencode", OC, {"work/opencode.json": BUILD, "work/.opencode/agent/build.md": ASKING}, {}, 0),
+        ("opencode", ("run", "--agent", "w", "hi"), {"work/.opencode/agents/w.md": ASKING}, {}, 0),
+        ("opencode", OC, {"work/.opencode/agents/w.md": ASKING}, {}, 1),
         ("opencode", ("acp",), {}, {}, 0),
         ("opencode", ("acp",), {"work/opencode.json": ALLOWS}, {}, 1),
+        ("opencode", ("acp",), {"opencode.json": BOTH_ALLOW, "work/opencode.json": BOTH_ASK}, {}, 0),
         ("opencode", OC, {"home/.config/opencode/opencode.jsonc": f"// https://x\n{ASKS[:-1]},}}"}, {}, 0),
         ("opencode", OC, {"work/opencode.jsonc": ASKS}, {}, 0),
         ("opencode", OC, {"work/.opencode/opencode.json": ASKS}, {}, 0),
@@ -313,6 +393,25 @@ def test_a_file_can_skip_approval(
         load_contract(engine, pinned_version(engine)), argv, {"HOME": str(tmp_path / "home"), **given}, None
     )
     assert len(found.auto_approving) == count, found
+
+
+@each(
+    "settings, acts",
+    [
+        ({}, ["OpenCode by itself"]),
+        ({"agent": {"w": {"permission": "ask"}}}, []),
+        ({"agent": {"w": {"permission": {"bash": "ask"}}}}, ["OpenCode by itself"]),
+        ({"agent": {"w": {"permission": "allow"}}, "permission": "ask"}, []),
+    ],
+)
+def test_a_client_may_choose_an_agent_that_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object], acts: list[str]
+) -> None:
+    """For each turn of a process, so this is not held against it; nor is an agent that it may never choose."""
+    monkeypatch.chdir(tmp_path)
+    env = {"HOME": str(tmp_path), "OPENCODE_CONFIG_CONTENT": json.dumps(settings)}
+    started = described(load_contract("opencode", "1.18.33"), ("acp",), env, None)
+    assert (list(started.unless_asked), started.auto_approving) == (acts, ())
 
 
 @each(
