@@ -145,6 +145,8 @@ class ArgumentSyntax(Struct, frozen=True):
     working_directory, newest, new_session, settings, prompt_file, answer_file, existing_file: The options that choose a
         working directory, resume the newest session, choose the id of a new one, set `key=value`, name a file with the
         prompt or for the answer, and name a file that must exist.
+    by_order: Values of the option that resumes a session which are no ids: a number is its place among the sessions of
+        the directory, from 1 for the oldest on, and any other value chooses the newest one.
     unkept: The option with which a session is not saved.
     no_settings: The option that makes the engine ignore the settings of the user.
     forgotten: Options that hold only for the turn that names them -> the setting that says the same, or nothing.
@@ -181,6 +183,7 @@ class ArgumentSyntax(Struct, frozen=True):
     working_directory: Flag | None = None
     incidental: Texts = ()
     newest: Flag | None = None
+    by_order: Regex | None = None
     new_session: Flag | None = None
     settings: Flag | None = None
     prompt_file: Flag | None = None

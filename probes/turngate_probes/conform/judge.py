@@ -185,7 +185,8 @@ def _ids(evidence: Evidence) -> Iterator[Breach]:
         attempt = owner, _turn_in(call, owner)
         repeats = tried.setdefault(attempt, latest.get(owner)) == resumed
         if call.started.newest_session:
-            yield _breach("resumes-the-id", f"it resumed the latest session ({call.started.newest_session})", call)
+            what = f"it resumed whichever session `{call.started.newest_session}` chooses"
+            yield _breach("resumes-the-id", f"{what}: that may be another conversation's", call)
         elif resumed is None:
             if owner in latest and not repeats and not _replays(call, owner):
                 yield _breach("resumes-the-id", "it started a fresh session instead of a resume", call)

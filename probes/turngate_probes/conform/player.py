@@ -79,7 +79,7 @@ def _described(
             forms=forms(contract, asked_for.transport) if asked_for else start.forms,
             resumed=asked_for and asked_for.resume,
             chosen=asked_for and asked_for.session,
-            newest_session=" ".join(latest),
+            newest_session=" ".join(latest) or (asked_for.by_order if asked_for else ""),
             forgotten=asked_for and asked_for.forgotten,
             forks=bool(asked_for and asked_for.forks),
         )
@@ -98,9 +98,9 @@ def _described(
         start,
         kind="turn",
         cwd=cwd,
-        resumed=asked.handle,
+        resumed=newest if asked.by_order else asked.handle,
         prompt=_text_of(Path(cwd, file)) if file else asked.prompt,
-        newest_session=" ".join(latest),
+        newest_session=" ".join(latest) or asked.by_order,
         chosen=asked.line.last(syntax.new_session),
         forgotten=forgotten,
         forks=asked.line.last(syntax.fork) is not None,
@@ -165,6 +165,8 @@ def _play(folder: Path, argv: tuple[str, ...]) -> int:
     os.environ.setdefault("HOME", str(folder / HOME))  # an engine without it looks the user up
     newest = _newest(contract) if set(argv) & contract.launch.newest_session_options.keys() else None
     started = replace(described(contract, argv, os.environ, newest), env=given)
+    if started.newest_session and started.resumed is None:
+        started = replace(started, resumed=_newest(contract))
     if not plan.real and started.kind in ("turn", "process") and (why := arguments.unplayed(contract, argv)):
         started = replace(started, kind="unknown", problem=why)
     if plan.real and started.kind == "unknown":  # the CLI itself knows the command, or decides about its arguments
@@ -204,8 +206,7 @@ def _at_start(plan: ConformPlan) -> Faults:
 def _newest(contract: EngineContract) -> str | None:
     """Return the id of the latest session in this directory."""
     cwd = str(Path.cwd())
-    sessions = [session for session in store(contract, os.environ, cwd).sessions() if session.cwd == cwd]
-    return max(sessions, key=lambda session: session.began_at).handle if sessions else None
+    return store(contract, os.environ, cwd).in_order(cwd)
 
 
 def _upgrade(plan: ConformPlan) -> str:

@@ -291,12 +291,14 @@ class LineReader:
 class Asked(Struct, frozen=True):
     """What the arguments of a turn ask for.
 
-    `handle` is the session to resume, `newest` that it is the last one; `prompt` is None if it is on standard input;
+    `handle` is the session to resume; `by_order` are the words that choose it by its order instead, and `place` is then
+    its place among the sessions, from 1 (0: it is the newest). `prompt` is None if it is on standard input;
     `plain` says that the output is only text, `listed` that it is one list of all records; `line` is all that was read.
     """
 
     handle: str | None
-    newest: bool
+    by_order: str
+    place: int
     prompt: str | None
     channel: PromptChannel
     model: str
@@ -354,12 +356,15 @@ def _asked(contract: EngineContract, syntax: ArgumentSyntax, line: CommandLine, 
     named = next((name for name, value in template_options(contract.launch.resume) if value == _HANDLE), None)
     newest = line.last(syntax.newest) is not None
     handle = line.last(named)
+    ordered = handle is not None and syntax.by_order and re.fullmatch(syntax.by_order, handle)
+    by_order = f"{named} {handle}".strip() if ordered else str(syntax.newest) if newest else ""
+    place = int(handle) if ordered and handle and handle.isdecimal() else 0
     if named is None and line.commands == resumed and line.words and not newest:
         handle = line.words.pop(0)
     prompt, channel = _prompt(contract, syntax, line)
     listed = syntax.as_list is not None and line.has_all(syntax.as_list.options)
     plain = not listed and _is_plain(contract, syntax, line)
-    return Asked(handle, newest, prompt, channel, _model(contract, line), auto, plain, line, listed)
+    return Asked(handle, by_order, place, prompt, channel, _model(contract, line), auto, plain, line, listed)
 
 
 def _require(syntax: ArgumentSyntax, line: CommandLine) -> None:

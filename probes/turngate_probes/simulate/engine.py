@@ -152,7 +152,9 @@ class HeadlessCall:
         """Find or make the session, and run the turn unless the session can't be resumed."""
         if (ending := self._unmet()) is not None:
             return self._end(ending)
-        handle = (self.store.newest() if self.asked.newest else None) or self.asked.handle
+        handle = (
+            self.store.in_order(self.world.cwd, self.asked.place) if self.asked.by_order else None
+        ) or self.asked.handle
         chosen = self.asked.line.last(self.syntax.new_session)
         if chosen and "in-use" in self.syntax.refusals and handle is None and self.store.find(chosen):
             raise UsageProblem("in-use", f"the session {chosen} exists", value=chosen)

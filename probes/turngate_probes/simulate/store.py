@@ -58,10 +58,11 @@ class SimulatedStore(ABC):
         found = [session for session in self.sessions(handle) if session.handle == handle]
         return next((session for session in found if session.cwd == cwd), found[0] if found else None)
 
-    def newest(self) -> str | None:
-        """Return the id of the session that began last; None if there is none."""
-        sessions = self.sessions()
-        return max(sessions, key=lambda session: session.began_at).handle if sessions else None
+    def in_order(self, cwd: str, place: int = 0) -> str | None:
+        """Return the id of a directory's session at a place: 1 is the oldest, 0 the newest; None: it has none."""
+        own = (session for session in self.sessions() if session.cwd == cwd)
+        sessions = sorted(own, key=lambda session: session.began_at)
+        return sessions[place - 1].handle if place <= len(sessions) and sessions else None
 
     def others(self, session: SimulatedSession) -> list[SimulatedSession]:
         """Return every other session of the same directory."""

@@ -71,9 +71,10 @@ def contains(words: Sequence[str], wanted: Sequence[str]) -> bool:
 class ProcessStart(Struct, frozen=True):
     """How a sticky process was started: its transport, its options and the model.
 
-    `resume` is the id of the session to resume, or `newest` says that it is the last one; `session` is that of a new
-    one, in which a resumed one goes on if it `forks`. `mode` is the permission mode. `forgotten` are the options that a
-    session forgets which another process resumes; None: they aren't known, since its client can also say it otherwise.
+    `resume` is the id of the session to resume, or `by_order` the option that chooses the last one; `session` is the id
+    of a new one, in which a resumed one goes on if it `forks`. `mode` is the permission mode. `forgotten` are the
+    options that a session forgets which another process resumes; None: they aren't known, since its client can also say
+    it otherwise.
     """
 
     transport: str
@@ -82,7 +83,7 @@ class ProcessStart(Struct, frozen=True):
     resume: str | None = None
     session: str | None = None
     mode: str | None = None
-    newest: bool = False
+    by_order: str = ""
     forks: bool = False
     is_kept: bool = True
     forgotten: tuple[str, ...] | None = None
@@ -104,8 +105,9 @@ def read(contract: EngineContract, argv: Sequence[str]) -> ProcessStart | None:
     resumed = line.last(next((name for name, slot in pairwise(contract.launch.resume) if slot == "{handle}"), None))
     syntax, messages = simulation(contract).arguments, simulation(contract).sticky.stream_json
     newest, forks, unkept = (line.last(name) is not None for name in (syntax.newest, syntax.fork, syntax.unkept))
+    by_order = str(syntax.newest) if newest else ""
     start = ProcessStart(
-        contract.sticky.transport, line.tokens, model, resumed, newest=newest, forks=forks, is_kept=not unkept
+        contract.sticky.transport, line.tokens, model, resumed, by_order=by_order, forks=forks, is_kept=not unkept
     )
     if messages is None or not _takes_messages(contract, argv):
         return start

@@ -90,7 +90,7 @@ class SimulatedStreamJson(StickyEngine):
         start, sessions = self.start, store(self.contract, self.world.env, self.world.cwd)
         if start.session and "in-use" in self.simulation.arguments.refusals and sessions.find(start.session):
             raise UsageProblem("in-use", f"the session {start.session} exists", value=start.session)
-        handle = start.resume or (sessions.newest() if start.newest else None)
+        handle = start.resume or (sessions.in_order(self.world.cwd) if start.by_order else None)
         if handle is None:
             self.open(handle=start.session)
         elif (found := self.load(handle)) is None:

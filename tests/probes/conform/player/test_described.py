@@ -85,6 +85,25 @@ def test_an_option_can_choose_the_directory() -> None:
     assert (here, chosen) == (str(Path.cwd()), ["/tmp", str(Path.cwd() / "docs")])
 
 
+@each(
+    "engine, argv, chooses",
+    [
+        ("gemini", ("--resume", "latest", "-p", "hi"), "--resume latest"),
+        ("gemini", ("--resume=latest", "-p", "hi"), "--resume latest"),
+        ("gemini", ("-p", "hi", "-r"), "--resume"),
+        ("gemini", ("-r", "2", "-p", "hi"), "--resume 2"),
+        ("gemini", ("-r", ID, "-p", "latest"), ""),
+        ("opencode", ("run", "--continue", "hi"), "--continue"),
+        ("claude", ("--continue", "-p", "hi"), "--continue"),
+        ("codex", ("exec", "resume", "--last", "hi"), "--last"),
+    ],
+)
+def test_a_session_may_be_chosen_by_its_order(engine: str, argv: tuple[str, ...], chooses: str) -> None:
+    """Which names no session, so it may be that of another conversation."""
+    started = described(load_contract(engine, pinned_version(engine)), argv, {}, ID)
+    assert (started.kind, started.newest_session, started.resumed) == ("turn", chooses, ID)
+
+
 @pytest.mark.parametrize("argv", [("--acp",), ("--input-format", "stream-json", "--output-format", "stream-json")])
 def test_a_process_for_several_turns_is_no_turn(argv: tuple[str, ...]) -> None:
     """Also if it takes messages in another protocol than that of the contract."""
