@@ -85,16 +85,18 @@ def approving(
     `kept`: it may choose others for each turn, such as an agent that asks.
     """
     simulated = simulation(contract)
-    if simulated.arguments.no_settings in (options or ()):
-        return ()
-    slots = {**env, "work": cwd, "HOME": env.get("HOME", ""), **_option_values(argv)}
+    ignored = simulated.arguments.no_settings in (options or ())
+    places = {"work": cwd, "root": str(_repository(Path(cwd)) or cwd), "HOME": env.get("HOME", "")}
+    slots = {**env, **places, **_option_values(argv)}
     for name, usual in (contract.store.locations if contract.store else {}).items():
         slots[name] = env.get(name) or usual.format_map(slots)
     asked = _asks(contract, argv, env)
     in_force = (
         one
         for one in simulated.approval_files
-        if not asked and (one.unless is None or (options is not None and one.unless not in options))
+        if (one.outranks or not ignored)
+        and not asked
+        and (one.unless is None or (one.outranks if options is None else one.unless not in options))
     )
     files = dict.fromkeys(found for one in in_force for found in _settings(one, slots))
     merged = simulated.asks_as_set
@@ -155,15 +157,19 @@ def _in_layer(layer: SettingsLayer, slots: Mapping[str, str]) -> Iterator[tuple[
         return
     work = Path(slots["work"])
     directories = [work, *work.parents] if layer.above else [work]
-    root = next((number for number, folder in enumerate(directories) if Path(folder, ".git").exists()), None)
-    if root is not None:
-        del directories[root + 1 :]
+    if layer.above and (root := _repository(work)):
+        del directories[directories.index(root) + 1 :]
     for directory in reversed(directories) if layer.above == "before" else directories:
         for source, text in _texts(layer.path, {**slots, "work": str(directory)}):
             if (settings := _read(text, Path(source).suffix)) is not None:
                 for key in reversed(layer.below.format(stem=Path(source).stem).split(".") if layer.below else ()):
                     settings = {key: settings}
                 yield source, settings
+
+
+def _repository(directory: Path) -> Path | None:
+    """Return the directory of the repository that a directory is in; None: it is in none."""
+    return next((folder for folder in (directory, *directory.parents) if (folder / ".git").exists()), None)
 
 
 def _option_values(argv: Sequence[str]) -> dict[str, str]:
@@ -181,8 +187,8 @@ def _settings(one: ApprovalFile, slots: Mapping[str, str]) -> Iterator[str]:
 
 
 def _filled(pattern: str, slots: Mapping[str, str]) -> str:
-    """Return a pattern of the contract with the working directory and the values of options in it."""
-    return re.sub(r"\{(work|--[\w-]+)\}", lambda slot: re.escape(slots.get(slot[1], slot[0])), pattern)
+    """Return a pattern of the contract with the directories and the values of options in it."""
+    return re.sub(r"\{(work|root|--[\w-]+)\}", lambda slot: re.escape(slots.get(slot[1], slot[0])), pattern)
 
 
 def _texts(path: str, slots: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -89,10 +89,10 @@ def test_mistakes_in_a_simulation_are_all_reported() -> None:
         assert all(error.line and error.hint for error in errors)
         reported.append([f"{error.path}: {error.what}"[:70] for error in errors])
     assert [messages[0].partition(": ")[0] for messages in reported] == [
-        "$.changes[1].since",
-        "$.changes[0].set.hang",
-        "$.changes[0].evidence[0]",
-        "$.changes[2]",
+        "$.changes[2].since",
+        "$.changes[1].set.hang",
+        "$.changes[1].evidence[0]",
+        "$.changes[3]",
         "$.usage.exit_code",
     ]
 

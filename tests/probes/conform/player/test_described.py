@@ -143,6 +143,8 @@ CONFIG = "home/.codex/config.toml"
 GEMINI_TURN, CLAUDE_TURN, OC = ("--skip-trust", "-p", "hi"), ("-p", "hi"), ("run", "hi")
 ASKED, AGENT = {"OPENCODE_PERMISSION": '{"bash": "ask", "edit": "ask"}'}, "---\npermission:\n  bash: allow\n---\nhi\n"
 BUILD = '{"agent": {"build": {"permission": {"bash": "allow", "edit": "allow"}}}}'
+ABOVE_TRUSTED, READ_ONLY = '[projects."{above}"]\ntrust_level = "trusted"', ("--sandbox", "read-only")
+RULES, RULE = "home/.codex/rules/default.rules", 'prefix_rule(pattern=["touch"])'
 GLOBAL, ASKING = "home/.config/opencode/opencode.json", "---\npermission:\n  bash: ask\n  edit: ask\n---\nhi\n"
 
 
@@ -212,6 +214,18 @@ def policy(*lines: str) -> str:
             0,
         ),
         ("codex", (*START, "-"), {CONFIG: 'sandbox_mode = "read-only"'}, {}, 0),
+        ("codex", (*START, "-"), {CONFIG: '[projects."{work}"]\ntrust_level = "untrusted"'}, {}, 1),
+        ("codex", (*START, "-"), {CONFIG: ABOVE_TRUSTED}, {}, 0),
+        ("codex", (*START, "-"), {CONFIG: ABOVE_TRUSTED, ".git/HEAD": ""}, {}, 1),
+        ("codex", (*START, "-"), {CONFIG: ABOVE_TRUSTED, "work/.git/HEAD": ""}, {}, 0),
+        ("codex", (*START, *READ_ONLY, "-"), {CONFIG: ABOVE_TRUSTED, ".git/HEAD": ""}, {}, 0),
+        ("codex", (*START, *READ_ONLY, "-"), {RULES: RULE}, {}, 1),
+        ("codex", (*START, "--ignore-user-config", "-"), {RULES: RULE}, {}, 1),
+        ("codex", (*START, "--ignore-rules", "-"), {RULES: RULE}, {}, 0),
+        ("codex", (*START, "-"), {RULES: RULE.replace(")", ', decision="prompt")')}, {}, 0),
+        ("codex", (*START, "-"), {RULES: f"# {RULE}"}, {}, 0),
+        ("codex", ("app-server",), {RULES: RULE}, {}, 1),
+        ("codex", ("app-server",), {CONFIG: 'sandbox_mode = "workspace-write"'}, {}, 0),
         (
             "claude",
             CLAUDE_TURN,
@@ -405,7 +419,8 @@ def test_a_file_can_skip_approval(
         path = tmp_path / name
         (path.parent if name in files else path).mkdir(parents=True, exist_ok=True)
         if name in files:
-            path.write_text(files[name].replace("{work}", str(tmp_path / "work")), "utf-8")
+            text = files[name].replace("{work}", str(tmp_path / "work")).replace("{above}", str(tmp_path))
+            path.write_text(text, "utf-8")
     monkeypatch.chdir(tmp_path / "work")
     given = {name: str(tmp_path / value) if value == "own" else value for name, value in env.items()}
     found = described(
