@@ -86,6 +86,22 @@ def test_an_option_can_choose_the_directory() -> None:
 
 
 @each(
+    "engine, argv, acts",
+    [
+        ("gemini", ("--acp",), []),
+        ("gemini", ("--acp", "--yolo"), ["--yolo"]),
+        ("gemini", ("--acp", "--approval-mode=auto_edit"), ["--approval-mode=auto_edit"]),
+        ("codex", ("app-server", "-c", "sandbox_mode=danger-full-access"), ["-c sandbox_mode=danger-full-access"]),
+        ("qwen", ("--acp", "--yolo"), ["--yolo"]),
+    ],
+)
+def test_an_argument_of_a_process_can_skip_approval(engine: str, argv: tuple[str, ...], acts: list[str]) -> None:
+    """In every protocol."""
+    started = described(load_contract(engine, pinned_version(engine)), argv, {}, None)
+    assert (started.kind, list(started.auto_approving)) == ("process", acts)
+
+
+@each(
     "engine, argv, chooses",
     [
         ("gemini", ("--resume", "latest", "-p", "hi"), "--resume latest"),
