@@ -276,7 +276,7 @@ class SettingsLayer(Struct, frozen=True):
     path: As in `ApprovalFile`. Of a Markdown file, the settings are at its beginning, between two lines `---`.
     below: The key below which they stand; {stem} is the file's name without its suffix. Absent: they name it.
     above: Those in the directories above, up to that of the repository, are merged, too: before or after them.
-    unless: The variable with which it is not read.
+    unless: The variable that keeps it from being read if it is 1 or true.
     """
 
     path: Text
@@ -290,6 +290,7 @@ class MergedSettings(Struct, frozen=True):
 
     layers: The settings, in order: a value replaces an earlier one in its place, and a new key comes after the others.
     usual: Slot -> its value where neither the environment nor an option gives one.
+    set_by: Slot -> the key of the settings that gives its value, unless an option does.
     whole: Keys whose value, if it is a text, is that of `*` in them.
     decide: What it may do -> patterns of the keys that decide about it, the weakest first. Of the strongest that are
         there, the last one decides: `allow` and true let it act, as it does without any.
@@ -298,6 +299,7 @@ class MergedSettings(Struct, frozen=True):
     layers: tuple[SettingsLayer, ...]
     decide: Mapping[Name, tuple[Regex, ...]]
     usual: Mapping[Text, Text] = field(default_factory=dict)
+    set_by: Mapping[Text, Text] = field(default_factory=dict)
     whole: Texts = ()
 
 

@@ -113,19 +113,17 @@ def _acts_as_set(merged: MergedSettings, slots: Mapping[str, str], *, any_choice
 
     `any_choice`: as with any values of the options.
     """
-    slots = {name: usual.format_map(slots) for name, usual in merged.usual.items()} | {**slots}
+    given = slots
+    slots = {name: usual.format_map(given) for name, usual in merged.usual.items()} | {**given}
     held, undecided = dict[str, Any](), tuple[bool | None, str]((None, ""))
     decided = dict.fromkeys(merged.decide, undecided)
-    keys = {
-        act: [_filled(re.sub(r"\{--[\w-]+\}", "[^.]+", one) if any_choice else one, slots) for one in patterns]
-        for act, patterns in merged.decide.items()
-    }
     for layer in merged.layers:
         for source, settings in _in_layer(layer, slots):
             held = _over(held, settings, merged.whole)
             lines = [*_values(held, ordered=list)]
-            for act, patterns in keys.items():
-                acts = _decision(patterns, lines)
+            slots |= {name: str(held[key]) for name, key in merged.set_by.items() if key in held and name not in given}
+            for act, keys in merged.decide.items():
+                acts = _decision([_filled(key, slots, any_choice=any_choice) for key in keys], lines)
                 if acts is not decided[act][0]:
                     decided[act] = acts, source
     return max((source for acts, source in decided.values() if acts is not False), default=None)
@@ -153,7 +151,7 @@ def _over(under: Mapping[str, Any], settings: Mapping[str, Any], whole: Collecti
 
 def _in_layer(layer: SettingsLayer, slots: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each source of a layer with its settings, unless it has none."""
-    if layer.unless in slots:
+    if layer.unless and slots.get(layer.unless, "").lower() in ("1", "true"):
         return
     work = Path(slots["work"])
     directories = [work, *work.parents] if layer.above else [work]
@@ -186,8 +184,10 @@ def _settings(one: ApprovalFile, slots: Mapping[str, str]) -> Iterator[str]:
             yield source
 
 
-def _filled(pattern: str, slots: Mapping[str, str]) -> str:
-    """Return a pattern of the contract with the directories and the values of options in it."""
+def _filled(pattern: str, slots: Mapping[str, str], *, any_choice: bool = False) -> str:
+    """Return a pattern of the contract with the directories and the values of options, or any values, in it."""
+    if any_choice:
+        pattern = re.sub(r"\{--[\w-]+\}", "[^.]+", pattern)
     return re.sub(r"\{(work|root|--[\w-]+)\}", lambda slot: re.escape(slots.get(slot[1], slot[0])), pattern)
 
 

@@ -160,6 +160,7 @@ GEMINI_TURN, CLAUDE_TURN, OC = ("--skip-trust", "-p", "hi"), ("-p", "hi"), ("run
 ASKED, AGENT = {"OPENCODE_PERMISSION": '{"bash": "ask", "edit": "ask"}'}, "---\npermission:\n  bash: allow\n---\nhi\n"
 BUILD = '{"agent": {"build": {"permission": {"bash": "allow", "edit": "allow"}}}}'
 ABOVE_TRUSTED, READ_ONLY = '[projects."{above}"]\ntrust_level = "trusted"', ("--sandbox", "read-only")
+W_ASKS = '{"default_agent": "w", "permission": "ask"}'
 RULES, RULE = "home/.codex/rules/default.rules", 'prefix_rule(pattern=["touch"])'
 GLOBAL, ASKING = "home/.config/opencode/opencode.json", "---\npermission:\n  bash: ask\n  edit: ask\n---\nhi\n"
 
@@ -345,6 +346,7 @@ def policy(*lines: str) -> str:
         ("opencode", OC, {"opencode.json": BOTH_ASK}, {}, 0),
         ("opencode", OC, {"opencode.json": BOTH_ASK, "work/.git/HEAD": ""}, {}, 1),
         ("opencode", OC, {"work/opencode.json": BOTH_ASK}, {"OPENCODE_DISABLE_PROJECT_CONFIG": "1"}, 1),
+        ("opencode", OC, {"work/opencode.json": BOTH_ASK}, {"OPENCODE_DISABLE_PROJECT_CONFIG": "0"}, 0),
         (
             "opencode",
             OC,
@@ -363,6 +365,9 @@ def policy(*lines: str) -> str:
         ("opencode", OC, {"work/opencode.json": BUILD, "work/.opencode/agent/build.md": ASKING}, {}, 0),
         ("opencode", ("run", "--agent", "w", "hi"), {"work/.opencode/agents/w.md": ASKING}, {}, 0),
         ("opencode", OC, {"work/.opencode/agents/w.md": ASKING}, {}, 1),
+        ("opencode", OC, {"work/.opencode/agents/w.md": ASKING, GLOBAL: '{"default_agent": "w"}'}, {}, 0),
+        ("opencode", OC, {"work/.opencode/agents/w.md": AGENT, "work/opencode.json": W_ASKS}, {}, 1),
+        ("opencode", (*OC[:1], "--agent", "build", "hi"), {"work/opencode.json": W_ASKS}, {}, 0),
         ("opencode", ("acp",), {}, {}, 0),
         ("opencode", ("acp",), {"work/opencode.json": ALLOWS}, {}, 1),
         ("opencode", ("acp",), {"opencode.json": BOTH_ALLOW, "work/opencode.json": BOTH_ASK}, {}, 0),
