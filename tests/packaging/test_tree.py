@@ -2,12 +2,13 @@
 
 import ast
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SHIPPED = (".ci", ".github", "contracts", "docs", "fixtures", "probes", "reference", "requirements", "tests")
+AT_THE_TOP = (".*", "*.md", "*.toml", "*.yml", "LICENSE", "Makefile")
 
 HOSTS = re.compile(r"registry\.(npmjs|yarnpkg|npmmirror)\.|pypi\.org|pythonhosted\.org")
 # the key of a package's address in npm's lock files
@@ -15,9 +16,10 @@ ADDRESS = re.compile(r'"resolved": *"https?:')
 
 
 def files() -> list[Path]:
-    """List every file of the project under version control."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
-    return [ROOT / name for name in listed.stdout.split("\0") if (ROOT / name).is_file()]
+    """List every file of the project; what else lies beside them, such as a log of a probe, is its user's."""
+    kept = [file for folder in SHIPPED for file in (ROOT / folder).rglob("*")]
+    kept += [file for pattern in AT_THE_TOP for file in ROOT.glob(pattern)]
+    return [file for file in kept if file.is_file() and "__pycache__" not in file.parts]
 
 
 def text(file: Path) -> str:
