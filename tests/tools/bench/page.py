@@ -12,9 +12,8 @@ PAGE, KEPT = DOCS / "speed.md", DOCS / "speed.json"
 TEXT = """\
 # Speed
 
-See here how much time and memory turngate adds to your engines. Beside each figure stands that of the same work
-without turngate, the *peer*. Both are measured in the same run, so their ratio depends less on the machine than the
-figure does.
+To see how much time and memory turngate adds to your engines, compare each figure with that of the same work without
+turngate, the *peer*. Both are measured in the same run, so their ratio depends less on the machine than the figure does.
 
 {table}
 {conclusion}
@@ -23,15 +22,15 @@ figure does.
 
 {measured}
 
-Figures are medians. Engines talk to a stub model that answers at once, so no figure contains the time of a real model.
-The figures of two turns of codex leave out what happens only once: codex sets up its home, turngate reads the version
-and help of the release, and the server does a first run.
+Figures are medians. A stub model answers the engines at once, so no figure contains the time of a real model. The
+figures of two turns of codex leave out what happens only once: codex sets up its home, turngate reads the version and
+help of the release, and the server does a first run.
 
 ## Measure it yourself
 
 In a checkout, run `make bench`, or `make bench ARGS='matrix probe'` for some benches; `make bench ARGS=--help` lists
-them. To compare with an older measurement, keep a copy of `build/bench.json`, and run `make bench COMPARE=old.json`. If
-the middle halves of the old and the new samples overlap, a change counts as noise. `make speed` measures everything
+them. To compare with an older measurement, keep a copy of `build/bench.json`, and run `make bench COMPARE=old.json`. A
+change counts as noise if the middle halves of the old and the new samples overlap. `make speed` measures everything
 and renews this page.
 """
 
