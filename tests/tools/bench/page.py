@@ -13,7 +13,8 @@ TEXT = """\
 # Speed
 
 To see how much time and memory turngate adds to your engines, compare each figure with that of the same work without
-turngate, the *peer*. Both are measured in the same run, so their ratio depends less on the machine than the figure does.
+turngate, the *peer*. Both are measured in the same run, so their ratio depends less on the machine than each figure
+does.
 
 {table}
 {conclusion}
