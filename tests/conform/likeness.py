@@ -321,7 +321,8 @@ def facts(
     """Return what is compared of a run. Of two conversations at once, what belongs to the first comes first."""
     talks = [ran.conversation for ran in evidence.ran]
     seen: list[str] = []
-    made = sorted(evidence.calls, key=lambda call: _owner(talks, [call.text or ""]))
+    # a call that is refused may end before it has read whose words they are
+    made = sorted(evidence.calls, key=lambda call: _owner(talks, [call.text or ""]) if len(talks) > 1 else 0)
     calls = tuple(_of_call(call, talks, contract, locations, seen) for call in made)
     sent = [word for call in made for word in (*call.started.argv, call.stdin.decode("utf-8", "replace"))]
     words = "\n".join(sent)

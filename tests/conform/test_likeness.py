@@ -34,6 +34,7 @@ from turngate_probes.conform.catalogue import scenarios
 from turngate_probes.conform.judge import Evidence, Ran
 from turngate_probes.conform.plan import Conversation
 from turngate_probes.simulate.faults import changed
+from turngate_probes.simulate.simulated_process import Kind
 from turngate_probes.simulate.store import SimulatedSession, store
 
 RECORDS = ("thread.started", "turn.completed")
@@ -79,6 +80,20 @@ def test_what_belongs_to_one_of_two_conversations_stays_together(tmp_path: Path)
         "m: other prompt + other reply",
     )
     assert [call.session for call in seen.calls] == [("new",), ("session 1",), ("new",), ("session 2",)]
+
+
+def test_a_call_that_was_refused_before_it_read_the_words_keeps_its_place(tmp_path: Path) -> None:
+    """In the only conversation of a run, calls are compared in the order in which they ran."""
+    talk = TALKS[0]
+    ran_in_order: tuple[tuple[Kind, str], ...] = (("turn", talk.prompts[0]), ("refused", ""))
+    for kind, text in ran_in_order:
+        record = CallRecord(tmp_path)
+        record.begin(Started(1, (), "/work", (), "pipe", 0.0, kind, prompt=text))
+        record.end(None, 0, b"", b"")
+    ran = Ran(talk, 0, "", "", 0.0, (), 0.0, 0.0)
+    evidence = Evidence(scenarios()["two-turns"], (ran,), calls(tmp_path))
+    seen = facts(evidence, (), load_contract("codex", "0.169.0"), {"HOME": str(tmp_path)})
+    assert [call.kind for call in seen.calls] == ["turn", "refused"]
 
 
 @each(
