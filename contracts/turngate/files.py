@@ -77,6 +77,12 @@ def read_regular(path: Path, limit: int = -1) -> bytes:
         return file.read(limit)
 
 
+def repository_of(folder: Path) -> Path | None:
+    """Return the nearest folder at or above one that holds a Git repository; None: it is in none."""
+    # lexists is false where Path.exists raises
+    return next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
+
+
 def real_path(path: Path) -> Path:
     """Return a path with every link followed, absolute; what follows the part that exists is kept.
 

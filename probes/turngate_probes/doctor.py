@@ -32,7 +32,7 @@ from turngate.contract.cached import cached_contract
 from turngate.contract.clauses import NEWEST_SET, Result
 from turngate.contract.engine_contract import Deviation
 from turngate.contract.verdict import Verdict
-from turngate.files import command
+from turngate.files import command, repository_of
 from turngate.history import History, KnownRelease
 from turngate.process.copied_values import copied_values
 from turngate.process.executable import is_simulated, on_path, printed, version_in
@@ -209,9 +209,8 @@ def project_of(folder: Path) -> Path | None:
     None: it is the home directory, or contains that, and is no repository.
     """
     real = Path(os.path.realpath(folder))
-    for parent in (real, *real.parents):
-        if os.path.exists(parent / ".git"):  # noqa: PTH110 - false where Path.exists raises
-            return parent
+    if repository := repository_of(real):
+        return repository
     # `~` stays as it is where nobody knows the home
     home = Path(os.path.realpath("/" if (known := os.path.expanduser("~")) == "~" else known))  # noqa: PTH111
     return None if real in (home, *home.parents) else real

@@ -17,7 +17,7 @@ from turngate.contract.engine_contract import EngineContract
 from turngate.contract.home_and_workspace import InstructionFile
 from turngate.contract.session_ids import filled, slots
 from turngate.errors import UnsafeTurnError
-from turngate.files import read_regular, real_path
+from turngate.files import read_regular, real_path, repository_of
 from turngate.model import Mode
 
 MOST_FOLDERS = 100_000
@@ -69,9 +69,8 @@ def _with_names(contract: EngineContract, env: Mapping[str, str | None]) -> Iter
 
 def _above(root: Path) -> tuple[Path, ...]:
     """Return the folders above one in a repository, the repository's own last; none outside of a repository."""
-    folders = (root, *root.parents)
-    top = next((number for number, folder in enumerate(folders) if os.path.lexists(folder / ".git")), 0)
-    return folders[1 : top + 1]
+    top, folders = repository_of(root), (root, *root.parents)
+    return folders[1 : folders.index(top) + 1] if top else ()
 
 
 def _folders(root: Path) -> Iterator[Path]:

@@ -128,9 +128,8 @@ class ConformProgress:
     def begin(self, number: int, engines: Iterable[str], jobs: int) -> None:
         """Print what is about to run: so many scenarios with each engine."""
         if self._output.detail is not Detail.QUIET:
-            order = f", {jobs} at a time, the longest first" if jobs > 1 else ""
-            if jobs == 1 and number > FEW:
-                order = "; --jobs 4 is faster if your driver can run several times at once"
+            alone = "; --jobs 4 is faster if your driver can run several times at once" if number > FEW else ""
+            order = f", {jobs} at a time, the longest first" if jobs > 1 else alone
             line = f"{number} scenario{'s' * (number != 1)} with {', '.join(engines)}{order}"
             print_line(self._output.console, 0, Text(line, "dim"))
 

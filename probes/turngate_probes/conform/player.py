@@ -22,6 +22,7 @@ from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract.launch import Stream
 from turngate_probes.conform import compiled, scenario_model
+from turngate_probes.conform.approval import approving
 from turngate_probes.conform.calls import CALLS, CallRecord, Started, note_request
 from turngate_probes.conform.message_forms import forms
 from turngate_probes.conform.plan import BIN, HOME, ConformPlan
@@ -32,7 +33,6 @@ from turngate_probes.simulate.backend import Answer, ModelRequest, backend
 from turngate_probes.simulate.engine import about_itself
 from turngate_probes.simulate.faults import NONE, Faults, for_turn
 from turngate_probes.simulate.printing import provide, simulation
-from turngate_probes.simulate.settings_effects import approving
 from turngate_probes.simulate.simulated_process import Kind, SimulatedProcess, print_last
 from turngate_probes.simulate.sticky.process_start import read, starts_sticky
 from turngate_probes.simulate.store import store

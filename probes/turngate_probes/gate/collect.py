@@ -30,7 +30,6 @@ from turngate_probes.report.build import build
 from turngate_probes.report.reports import Entry, ProbeReport, ReleaseReport
 from turngate_probes.report.wording import OWN_PIN
 
-NOT_ASKED = "{} could not be reached, so this is the newest release that was known when it last could"
 CROSSED = ("upgrade.resume", "rollback.resume", "rollback.touched")
 CROSSING_TURNS = 5
 
@@ -163,8 +162,8 @@ def remarked(
     """Add to the releases what qualifies how they were chosen."""
     if question.is_own_pin:
         before = _remarked(before, OWN_PIN)
-    if registry and registry.is_stale and question.new.version == LATEST:
-        after = _remarked(after, NOT_ASKED.format(registry.title))
+    if registry and registry.staleness and question.new.version == LATEST:
+        after = _remarked(after, registry.staleness)
     return before, after
 
 

@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
 from msgspec import Struct
 
-from turngate import engine_names, load_contract
+from turngate import UsageError, engine_names, load_contract
 from turngate_probes.gate.settings import FILE, PYPROJECT, read_settings
-from turngate_probes.releases.project_pins import project_pin
+from turngate_probes.releases.project_pins import ProjectPin, project_pin
 from turngate_probes.releases.source import not_installed
 
 UNKNOWN_SOURCE = "git+https://GIT_HOST/OWNER/turngate@COMMIT"
@@ -23,8 +24,8 @@ reports = ["gate.html"]
 """
 _PINNED = "# The release of {engine} in use is the one that {file} pins."
 _NOT_PINNED = """\
-# No file of this folder itself pins {engine}, so the gate compares with the release that turngate pins, unless you
-# name the one in use. `turngate doctor` finds pins in the folders below, too.
+# The files of this folder itself don't pin one release of {engine}. Name the one in use here, or the gate compares
+# with the release that turngate pins. `turngate doctor` finds pins in the folders below, too.
 # in-use = ["{engine}@VERSION"]"""
 
 
@@ -59,9 +60,15 @@ def first_files(folder: Path, engines: Sequence[str], source: str) -> Iterator[F
 
 def _in_use(folder: Path, engines: Sequence[str]) -> Iterator[str]:
     """Say which of the engines a file pins, and how to name the release of the first of the others."""
-    pins = {engine: project_pin(folder, load_contract(engine)) for engine in engines}
+    pins = {engine: _pin(folder, engine) for engine in engines}
     yield from (_PINNED.format(engine=name, file=pin.place.rpartition(":")[0]) for name, pin in pins.items() if pin)
     yield from [_NOT_PINNED.format(engine=name) for name, pin in pins.items() if not pin][:1]
+
+
+def _pin(folder: Path, engine: str) -> ProjectPin | None:
+    with suppress(UsageError):  # the files differ
+        return project_pin(folder, load_contract(engine))
+    return None
 
 
 def has_settings(folder: Path) -> bool:

@@ -373,10 +373,8 @@ def run_bisection(
 
 
 def _tell_staleness(registry: Registry, output: Printer) -> None:
-    """Say if the releases are not those that are published today."""
-    if registry.is_stale:
-        told = f"{registry.title} could not be reached, so releases that it has published lately may be missing"
-        print_line(output.console, 0, Text(told))
+    if registry.staleness:
+        print_line(output.console, 0, Text(registry.staleness))
 
 
 def _unplanned(listener: Listener) -> Listener:

@@ -25,6 +25,7 @@ RegistryName: TypeAlias = Literal["npm", "pypi"]
 
 LATEST = "latest"
 TIMEOUT = 600.0  # seconds; the largest release is about 100 MB
+STALE = "{} could not be reached, so releases that it has published lately may be missing"
 
 
 class Installed(Struct, frozen=True):
@@ -82,6 +83,11 @@ class Registry(Struct, frozen=True):
     def agrees(self, version: str, integrity: str) -> bool:
         """Whether the content of a version is the promised one, if that is known in advance."""
         return integrity == (self.promised(version) or integrity)
+
+    @property
+    def staleness(self) -> str:
+        """Why a choice of the newest releases may be outdated; empty: it isn't."""
+        return STALE.format(self.title) if self.is_stale else ""
 
     def has(self, version: str) -> bool:
         """Whether the registry is known to have a version."""

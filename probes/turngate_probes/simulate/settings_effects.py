@@ -9,21 +9,16 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from glob import escape, glob
-from itertools import pairwise, takewhile
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import structs
 
-from turngate import ContractError, EngineContract, Mode
+from turngate import EngineContract, Mode
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract.home_and_workspace import Canary, OutputSetting, Redirect, SetupFile
-from turngate.contract.simulation import ApprovalFile, MergedSettings, SettingsLayer
-from turngate_probes.simulate.arguments import spread
 from turngate_probes.simulate.backend import URL_VARIABLE, Answer, EngineContext, ModelRequest
 from turngate_probes.simulate.printing import simulation
 
@@ -31,8 +26,6 @@ _CONTAINER_PROGRAM = "docker"
 # what a probe puts into the slots of an entry's files; none of it contains a quote, a bracket or white space
 _SLOT = re.compile(r"\\\{(work|home|canary|stranger|planted|marker|collector)\\\}")
 _VALUE = r"[^\s\"',\[\]{}]+"
-_STRING = r'("(?:\\.|[^"\\])*")'
-_COMMENT, _LAST_COMMA = rf"(?s){_STRING}|//[^\n]*|/\*.*?\*/", rf"{_STRING}|,(?=\s*[\]}}])"
 
 
 def visit(contract: EngineContract, argv: Sequence[str], world: EngineContext) -> EngineContext:
@@ -62,185 +55,12 @@ def visit(contract: EngineContract, argv: Sequence[str], world: EngineContext) -
 
 def lets_act(contract: EngineContract, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> bool:
     """Return whether a setting of the user lets the engine act without asking."""
-    if _asks(contract, argv, env) or simulation(contract).arguments.no_settings in argv:
+    if asks(contract, argv, env) or simulation(contract).arguments.no_settings in argv:
         return False
     return any(
         setting.env.items() <= env.items() and _found(setting.files, env, cwd) is not None
         for setting in contract.approval_settings
     )
-
-
-def approving(
-    contract: EngineContract,
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    cwd: str,
-    options: Collection[str] | None,
-    *,
-    kept: bool = False,
-) -> tuple[str, ...]:
-    """Return what lets the engine act without asking, apart from its options: files, or that nothing makes it ask.
-
-    `options` are those that the arguments have; None: a client of a process for several turns may choose more.
-    `kept`: it may choose others for each turn, such as an agent that asks.
-    """
-    simulated = simulation(contract)
-    ignored = simulated.arguments.no_settings in (options or ())
-    places = {"work": cwd, "root": str(_repository(Path(cwd)) or cwd), "HOME": env.get("HOME", "")}
-    slots = {**env, **places, **_option_values(argv)}
-    for name, usual in (contract.store.locations if contract.store else {}).items():
-        slots[name] = env.get(name) or usual.format_map(slots)
-    asked = _asks(contract, argv, env)
-    in_force = (
-        one
-        for one in simulated.approval_files
-        if (one.outranks or not ignored)
-        and not asked
-        and (one.unless is None or (one.outranks if options is None else one.unless not in options))
-    )
-    files = dict.fromkeys(found for one in in_force for found in _settings(one, slots))
-    merged = simulated.asks_as_set
-    source = _acts_as_set(merged, slots) if merged else None
-    may_ask = kept and merged is not None and _acts_as_set(merged, slots, any_choice=True) is None
-    if source is not None and not may_ask:
-        by_itself = (f"{contract.title} by itself",) if options is not None else ()
-        return (*files, *((source,) if source else by_itself))
-    return tuple(files)
-
-
-def _acts_as_set(merged: MergedSettings, slots: Mapping[str, str], *, any_choice: bool = False) -> str | None:
-    """Return what lets the engine act: settings, or empty if it does so by itself; None: it asks before each act.
-
-    `any_choice`: as with any values of the options.
-    """
-    given = slots
-    slots = {name: usual.format_map(given) for name, usual in merged.usual.items()} | {**given}
-    held, undecided = dict[str, Any](), tuple[bool | None, str]((None, ""))
-    decided = dict.fromkeys(merged.decide, undecided)
-    for layer in merged.layers:
-        for source, settings in _in_layer(layer, slots):
-            held = _over(held, settings, merged.whole)
-            lines = [*_values(held, ordered=list)]
-            slots |= {name: str(held[key]) for name, key in merged.set_by.items() if key in held and name not in given}
-            for act, keys in merged.decide.items():
-                acts = _decision([_filled(key, slots, any_choice=any_choice) for key in keys], lines)
-                if acts is not decided[act][0]:
-                    decided[act] = acts, source
-    return max((source for acts, source in decided.values() if acts is not False), default=None)
-
-
-def _decision(patterns: Sequence[str], lines: Sequence[str]) -> bool | None:
-    """Return whether settings let the engine do something: as the last of the strongest says; None: none says."""
-    for pattern in reversed(patterns):
-        if found := [match for match in (re.match(f"(?:{pattern}) = (.*)", line) for line in lines) if match]:
-            return found[-1][found[-1].re.groups] in ('"allow"', "true")
-    return None
-
-
-def _over(under: Mapping[str, Any], settings: Mapping[str, Any], whole: Collection[str]) -> dict[str, Any]:
-    """Return settings merged into others; a text is the value of `*` in a key that is `whole`."""
-    merged = {**under}
-    for key, given in settings.items():
-        value = {"*": given} if key in whole and isinstance(given, str) else given
-        before = merged.get(key)
-        merged[key] = (
-            _over(before if isinstance(before, dict) else {}, value, whole) if isinstance(value, dict) else value
-        )
-    return merged
-
-
-def _in_layer(layer: SettingsLayer, slots: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each source of a layer with its settings, unless it has none."""
-    if layer.unless and slots.get(layer.unless, "").lower() in ("1", "true"):
-        return
-    work = Path(slots["work"])
-    directories = [work, *work.parents] if layer.above else [work]
-    if layer.above and (root := _repository(work)):
-        del directories[directories.index(root) + 1 :]
-    for directory in reversed(directories) if layer.above == "before" else directories:
-        for source, text in _texts(layer.path, {**slots, "work": str(directory)}):
-            if (settings := _read(text, Path(source).suffix)) is not None:
-                for key in reversed(layer.below.format(stem=Path(source).stem).split(".") if layer.below else ()):
-                    settings = {key: settings}
-                yield source, settings
-
-
-def _repository(directory: Path) -> Path | None:
-    """Return the directory of the repository that a directory is in; None: it is in none."""
-    return next((folder for folder in (directory, *directory.parents) if (folder / ".git").exists()), None)
-
-
-def _option_values(argv: Sequence[str]) -> dict[str, str]:
-    """Return what follows each long option, whether or not the option takes a value."""
-    return {name: value for name, value in pairwise(spread(argv)) if name.startswith("--")}
-
-
-def _settings(one: ApprovalFile, slots: Mapping[str, str]) -> Iterator[str]:
-    """Yield the files that have these settings, and the variable that has them as its value."""
-    wanted = _filled(one.found, slots)
-    for source, text in _texts(one.path, slots):
-        settings = _read(text, Path(source).suffix)
-        if re.search(wanted, text if settings is None else "\n".join(_values(settings))):
-            yield source
-
-
-def _filled(pattern: str, slots: Mapping[str, str], *, any_choice: bool = False) -> str:
-    """Return a pattern of the contract with the directories and the values of options, or any values, in it."""
-    if any_choice:
-        pattern = re.sub(r"\{--[\w-]+\}", "[^.]+", pattern)
-    return re.sub(r"\{(work|root|--[\w-]+)\}", lambda slot: re.escape(slots.get(slot[1], slot[0])), pattern)
-
-
-def _texts(path: str, slots: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the variable that a path names, and its files, each with its text."""
-    if path.endswith("}") and path[1:-1] in slots:
-        yield path[1:-1], slots[path[1:-1]]
-    with suppress(OSError, ValueError, KeyError):
-        for file in sorted(glob(path.format_map({name: escape(value) for name, value in slots.items()}))):  # noqa: PTH207 - the pattern is absolute
-            yield file, Path(file).read_text("utf-8")
-
-
-def _read(text: str, suffix: str) -> dict[str, Any] | None:
-    """Return the settings in TOML, in Markdown, or in JSON with comments; None if they can't be read."""
-    with suppress(ValueError, ContractError):
-        match suffix:
-            case ".toml":
-                held: object = _toml(text)
-            case ".md":
-                held = _front_matter(text)
-            case _:
-                held = json.loads(re.sub(_LAST_COMMA, r"\1", re.sub(_COMMENT, r"\1", text)))
-        return held if isinstance(held, dict) else None
-    return None
-
-
-def _toml(text: str) -> dict[str, Any]:
-    import tomllib  # noqa: PLC0415 - slow to import, and few homes have such files
-
-    return tomllib.loads(text)
-
-
-def _front_matter(text: str) -> object:
-    from turngate.contract.yaml_text import read_yaml  # noqa: PLC0415 - slow to import, and few homes have such files
-
-    lines = text.splitlines()
-    if lines[:1] != ["---"]:
-        return None
-    return read_yaml("\n".join(takewhile(lambda line: line != "---", lines[1:])), "", ours=False)[0]
-
-
-def _values(
-    table: Mapping[str, Any], within: str = "", ordered: Callable[[Iterable[Any]], list[Any]] = sorted
-) -> Iterator[str]:
-    """Yield the values in a table and in those in it as lines with the whole key, in the order of the keys."""
-    for key, value in ordered(table.items()):
-        inner = value
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            inner = {f"{number}": one for number, one in enumerate(value)}
-        if isinstance(inner, dict):
-            yield from _values(inner, f"{within}{key}.", ordered)
-        else:
-            yield f"{within}{key} = {json.dumps(value, default=str, ensure_ascii=False)}"
 
 
 def files_named(contract: EngineContract, prompt: str, env: Mapping[str, str], cwd: str) -> str:
@@ -281,10 +101,10 @@ def _is_guarded(contract: EngineContract, argv: Sequence[str], env: Mapping[str,
     guards = contract.guards
     if guards.options or guards.env:
         return {*guards.options} <= {*argv} and guards.env.keys() <= env.keys()
-    return _asks(contract, argv, env)
+    return asks(contract, argv, env)
 
 
-def _asks(contract: EngineContract, argv: Sequence[str], env: Mapping[str, str]) -> bool:
+def asks(contract: EngineContract, argv: Sequence[str], env: Mapping[str, str]) -> bool:
     """Whether the engine got everything that makes it ask before it acts."""
     launch = contract.launch
     passed = {*as_in_contract(tuple(argv), contract)}

@@ -80,7 +80,7 @@ class Action(Struct, frozen=True):
 
 
 class Means(Struct, frozen=True):
-    """What a run needs for what is to be done, of the store, threads, kept processes and its owner.
+    """What carries out the effects of a run: the store, threads, the host of kept processes, and the owner.
 
     `post` lets the owner do something that has happened, from any thread, and `release` gives the slot of a run back.
     `gives_up` says whether something is not tried again after an error. `observe` gets engine, outcome and seconds of

@@ -1,0 +1,326 @@
+"""Settings files and variables that let an engine act without asking."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.tables import each
+from turngate import load_contract
+from turngate_probes.conform.player import described
+from turngate_probes.releases.pins import pinned_version
+
+START = ("exec", "--json", "--skip-git-repo-check")
+ASKS, ALLOWS = '{"permission": {"bash": "ask", "edit": {"*": "deny"}}}', '{"permission": {"bash": "allow"}}'
+CONFIG = "home/.codex/config.toml"
+GEMINI_TURN, CLAUDE_TURN, OC = ("--skip-trust", "-p", "hi"), ("-p", "hi"), ("run", "hi")
+ASKED, AGENT = {"OPENCODE_PERMISSION": '{"bash": "ask", "edit": "ask"}'}, "---\npermission:\n  bash: allow\n---\nhi\n"
+BUILD = '{"agent": {"build": {"permission": {"bash": "allow", "edit": "allow"}}}}'
+ABOVE_TRUSTED, READ_ONLY = '[projects."{above}"]\ntrust_level = "trusted"', ("--sandbox", "read-only")
+W_ASKS = '{"default_agent": "w", "permission": "ask"}'
+RULES, RULE = "home/.codex/rules/default.rules", 'prefix_rule(pattern=["touch"])'
+GLOBAL, ASKING = "home/.config/opencode/opencode.json", "---\npermission:\n  bash: ask\n  edit: ask\n---\nhi\n"
+
+
+def permit(permission: object) -> str:
+    """Return a settings file of OpenCode with these permissions, in their order."""
+    return json.dumps({"permission": permission})
+
+
+BOTH_ASK, BOTH_ALLOW = permit({"bash": "ask", "edit": "ask"}), permit({"bash": "allow", "edit": "allow"})
+
+
+def policy(*lines: str) -> str:
+    """Return a rule of a policy with these lines."""
+    return "\n".join(("[[rule]]", *lines, ""))
+
+
+@each(
+    "engine, argv, files, env, count",
+    [
+        ("codex", (*START, "-"), {CONFIG: 'sandbox_mode = "workspace-write"'}, {}, 1),
+        (
+            "codex",
+            (*START, "-"),
+            {"own/config.toml": '[projects."{work}"]\ntrust_level = "trusted"'},
+            {"CODEX_HOME": "own"},
+            1,
+        ),
+        ("codex", (*START, "-"), {CONFIG: '[projects."/x"]\ntrust_level = "trusted"'}, {}, 0),
+        (
+            "codex",
+            (*START, "-"),
+            {CONFIG: 'sandbox_mode = "read-only"\n[projects."{work}"]\ntrust_level = "trusted"'},
+            {},
+            0,
+        ),
+        ("codex", (*START, "-"), {CONFIG: '[profiles.x]\nsandbox_mode = "workspace-write"'}, {}, 0),
+        ("codex", (*START, "-"), {CONFIG: 'profile = "x"\nprofiles.x.sandbox_mode = "workspace-write"'}, {}, 1),
+        ("codex", (*START, "-"), {CONFIG: 'x = """\nsandbox_mode = "workspace-write"\n"""'}, {}, 0),
+        ("codex", (*START, "-"), {CONFIG: 'default_permissions = ":workspace"'}, {}, 1),
+        (
+            "codex",
+            (*START, "-"),
+            {CONFIG: 'default_permissions = ":read-only"\nsandbox_mode = "danger-full-access"'},
+            {},
+            0,
+        ),
+        (
+            "codex",
+            (*START, "-"),
+            {CONFIG: 'default_permissions = "own"\npermissions.own.filesystem = {"/" = "read", "{work}" = "write"}'},
+            {},
+            1,
+        ),
+        ("codex", (*START, "--ignore-user-config", "-"), {CONFIG: 'sandbox_mode = "workspace-write"'}, {}, 0),
+        (
+            "codex",
+            (*START, "--sandbox", "read-only", "-"),
+            {CONFIG: 'sandbox_mode = "workspace-write"'},
+            {},
+            0,
+        ),
+        (
+            "codex",
+            (*START, "-c", 'sandbox_mode="read-only"', "-"),
+            {CONFIG: 'sandbox_mode = "workspace-write"'},
+            {},
+            0,
+        ),
+        ("codex", (*START, "-"), {CONFIG: 'sandbox_mode = "read-only"'}, {}, 0),
+        ("codex", (*START, "-"), {CONFIG: '[projects."{work}"]\ntrust_level = "untrusted"'}, {}, 1),
+        ("codex", (*START, "-"), {CONFIG: ABOVE_TRUSTED}, {}, 0),
+        ("codex", (*START, "-"), {CONFIG: ABOVE_TRUSTED, ".git/HEAD": ""}, {}, 1),
+        ("codex", (*START, "-"), {CONFIG: ABOVE_TRUSTED, "work/.git/HEAD": ""}, {}, 0),
+        ("codex", (*START, *READ_ONLY, "-"), {CONFIG: ABOVE_TRUSTED, ".git/HEAD": ""}, {}, 0),
+        ("codex", (*START, *READ_ONLY, "-"), {RULES: RULE}, {}, 1),
+        ("codex", (*START, "--ignore-user-config", "-"), {RULES: RULE}, {}, 1),
+        ("codex", (*START, "--ignore-rules", "-"), {RULES: RULE}, {}, 0),
+        ("codex", (*START, "-"), {RULES: RULE.replace(")", ', decision="prompt")')}, {}, 0),
+        ("codex", (*START, "-"), {RULES: f"# {RULE}"}, {}, 0),
+        ("codex", ("app-server",), {RULES: RULE}, {}, 1),
+        ("codex", ("app-server",), {CONFIG: 'sandbox_mode = "workspace-write"'}, {}, 0),
+        (
+            "claude",
+            CLAUDE_TURN,
+            {"work/.claude/settings.json": '{"permissions": {"defaultMode": "acceptEdits"}}'},
+            {},
+            1,
+        ),
+        ("claude", CLAUDE_TURN, {"work/.claude/settings.json": '{"permissions": {"allow": ["Bash"]}}'}, {}, 0),
+        (
+            "claude",
+            CLAUDE_TURN,
+            {"home/.claude/settings.json": '{"permissions": {"allow": ["Read", "Bash"]}}'},
+            {},
+            1,
+        ),
+        ("gemini", GEMINI_TURN, {"home/.gemini/settings.json": '{"tools": {"allowed": ["write_file"]}}'}, {}, 1),
+        ("gemini", GEMINI_TURN, {"work/.gemini/settings.json": '{"tools": {"allowed": ["write_file"]}}'}, {}, 0),
+        (
+            "gemini",
+            GEMINI_TURN,
+            {"home/.gemini/settings.json": '{"general": {"defaultApprovalMode": "auto_edit"}}'},
+            {},
+            1,
+        ),
+        (
+            "gemini",
+            ("--approval-mode", "default", *GEMINI_TURN),
+            {"home/.gemini/settings.json": '{"general": {"defaultApprovalMode": "auto_edit"}}'},
+            {},
+            0,
+        ),
+        (
+            "gemini",
+            GEMINI_TURN,
+            {"home/.gemini/policies/a.toml": '[[rule]]\ntoolName = "replace"\ndecision = "allow"'},
+            {},
+            1,
+        ),
+        ("opencode", ("run", "hi"), {}, {}, 1),
+        ("opencode", ("run", "--agent", "plan", "hi"), {}, {}, 1),  # it runs commands
+        ("opencode", ("run", "hi"), {}, {"OPENCODE_PERMISSION": '{"*": "deny"}'}, 0),
+        ("opencode", ("run", "hi"), {"work/opencode.json": ASKS}, {}, 0),
+        ("opencode", ("run", "hi"), {"home/.config/opencode/opencode.json": ASKS}, {}, 0),
+        (
+            "opencode",
+            ("run", "hi"),
+            {"home/.config/opencode/opencode.json": ASKS, "work/opencode.json": ALLOWS},
+            {},
+            1,
+        ),
+        ("opencode", ("run", "hi"), {"work/opencode.json": ALLOWS}, {"OPENCODE_CONFIG_CONTENT": ASKS}, 0),
+        ("opencode", OC, {"work/opencode.json": permit({"bash": "ask", "edit": "ask", "*": "allow"})}, {}, 1),
+        ("opencode", OC, {"work/opencode.json": permit({"bash": "allow", "edit": "allow", "*": "ask"})}, {}, 0),
+        (
+            "opencode",
+            OC,
+            {"work/opencode.json": permit({"edit": "ask", "bash": {"*": "allow", "git *": "ask"}})},
+            {},
+            1,
+        ),
+        (
+            "opencode",
+            OC,
+            {"work/opencode.json": permit({"edit": "ask", "bash": {"git *": "allow", "*": "ask"}})},
+            {},
+            0,
+        ),
+        (
+            "opencode",
+            OC,
+            {GLOBAL: permit({"bash": {"*": "ask"}}), "work/opencode.json": permit({"bash": "allow"})},
+            {},
+            1,
+        ),
+        ("opencode", OC, {GLOBAL: permit("ask"), "work/opencode.json": permit({"webfetch": "allow"})}, {}, 0),
+        ("opencode", OC, {GLOBAL: BOTH_ASK}, {"OPENCODE_PERMISSION": '{"*": "allow"}'}, 1),
+        ("opencode", OC, {GLOBAL: BOTH_ALLOW}, {"OPENCODE_PERMISSION": '{"*": "ask"}'}, 0),
+        ("opencode", OC, {GLOBAL: BOTH_ALLOW, "home/.config/opencode/opencode.jsonc": BOTH_ASK}, {}, 0),
+        ("opencode", OC, {"home/.config/opencode/config.json": BOTH_ASK}, {}, 0),
+        ("opencode", OC, {"own/opencode/opencode.json": BOTH_ASK}, {"XDG_CONFIG_HOME": "own"}, 0),
+        ("opencode", OC, {GLOBAL: BOTH_ASK}, {"XDG_CONFIG_HOME": "own"}, 1),
+        ("opencode", OC, {"own": BOTH_ALLOW, "work/opencode.json": BOTH_ASK}, {"OPENCODE_CONFIG": "own"}, 0),
+        ("opencode", OC, {"own": BOTH_ASK, "work/opencode.json": BOTH_ALLOW}, {"OPENCODE_CONFIG": "own"}, 1),
+        ("opencode", OC, {"work/opencode.json": BOTH_ASK, "work/.opencode/opencode.json": BOTH_ALLOW}, {}, 1),
+        ("opencode", OC, {"work/opencode.json": BOTH_ALLOW, "work/.opencode/opencode.json": BOTH_ASK}, {}, 0),
+        (
+            "opencode",
+            OC,
+            {"work/.opencode/opencode.json": BOTH_ALLOW, "own/opencode.json": BOTH_ASK},
+            {"OPENCODE_CONFIG_DIR": "own"},
+            0,
+        ),
+        (
+            "opencode",
+            OC,
+            {"own/opencode.json": BOTH_ASK},
+            {"OPENCODE_CONFIG_DIR": "own", "OPENCODE_CONFIG_CONTENT": BOTH_ALLOW},
+            1,
+        ),
+        ("opencode", OC, {"home/.opencode/opencode.json": BOTH_ASK}, {}, 0),
+        ("opencode", OC, {"opencode.json": BOTH_ASK}, {}, 0),
+        ("opencode", OC, {"opencode.json": BOTH_ASK, "work/.git/HEAD": ""}, {}, 1),
+        ("opencode", OC, {"work/opencode.json": BOTH_ASK}, {"OPENCODE_DISABLE_PROJECT_CONFIG": "1"}, 1),
+        ("opencode", OC, {"work/opencode.json": BOTH_ASK}, {"OPENCODE_DISABLE_PROJECT_CONFIG": "0"}, 0),
+        (
+            "opencode",
+            OC,
+            {"work/opencode.json": '{"tools": {"bash": false, "edit": false}, "permission": {"*": "allow"}}'},
+            {},
+            1,
+        ),
+        ("opencode", OC, {"work/opencode.json": '{"agent": {"build": {"tools": {"*": false}}}}'}, {}, 0),
+        (
+            "opencode",
+            OC,
+            {"work/opencode.json": '{"agent": {"build": {"permission": "ask"}}, "permission": "allow"}'},
+            {},
+            0,
+        ),
+        ("opencode", OC, {"work/opencode.json": BUILD, "work/.opencode/agent/build.md": ASKING}, {}, 0),
+        ("opencode", ("run", "--agent", "w", "hi"), {"work/.opencode/agents/w.md": ASKING}, {}, 0),
+        ("opencode", OC, {"work/.opencode/agents/w.md": ASKING}, {}, 1),
+        ("opencode", OC, {"work/.opencode/agents/w.md": ASKING, GLOBAL: '{"default_agent": "w"}'}, {}, 0),
+        ("opencode", OC, {"work/.opencode/agents/w.md": AGENT, "work/opencode.json": W_ASKS}, {}, 1),
+        ("opencode", (*OC[:1], "--agent", "build", "hi"), {"work/opencode.json": W_ASKS}, {}, 0),
+        ("opencode", ("acp",), {}, {}, 0),
+        ("opencode", ("acp",), {"work/opencode.json": ALLOWS}, {}, 1),
+        ("opencode", ("acp",), {"opencode.json": BOTH_ALLOW, "work/opencode.json": BOTH_ASK}, {}, 0),
+        ("opencode", OC, {"home/.config/opencode/opencode.jsonc": f"// https://x\n{ASKS[:-1]},}}"}, {}, 0),
+        ("opencode", OC, {"work/opencode.jsonc": ASKS}, {}, 0),
+        ("opencode", OC, {"work/.opencode/opencode.json": ASKS}, {}, 0),
+        ("opencode", OC, {"own/opencode.json": ASKS}, {"OPENCODE_CONFIG_DIR": "own"}, 0),
+        ("opencode", OC, {"work/opencode.json": '{"permission": "ask"}'}, {}, 0),
+        ("opencode", OC, {"work/opencode.json": '{"tools": {"bash": false, "write": false}}'}, {}, 0),
+        ("opencode", OC, {}, {"OPENCODE_PERMISSION": '{"*": "ask", "bash": "allow", "edit": "allow"}'}, 1),
+        ("opencode", OC, {}, {"OPENCODE_PERMISSION": '{"bash": {"*": "allow"}, "edit": {"*": "allow"}}'}, 1),
+        ("opencode", OC, {}, ASKED, 0),
+        ("opencode", OC, {}, {**ASKED, "OPENCODE_CONFIG_CONTENT": BUILD}, 1),
+        ("opencode", OC, {"work/opencode.json": BUILD}, ASKED, 1),
+        ("opencode", OC, {"home/.config/opencode/agent/w.md": AGENT}, ASKED, 0),
+        ("opencode", ("run", "--agent", "w", "hi"), {"home/.config/opencode/agent/w.md": AGENT}, ASKED, 1),
+        ("opencode", ("run", "--agent=w", "hi"), {"home/.config/opencode/agent/w.md": AGENT}, ASKED, 1),
+        (
+            "gemini",
+            GEMINI_TURN,
+            {"home/.gemini/policies/a.toml": policy('toolName = "*"', 'decision = "allow"')},
+            {},
+            1,
+        ),
+        (
+            "gemini",
+            GEMINI_TURN,
+            {"home/.gemini/policies/a.toml": policy('decision = "allow"', 'toolName = ["replace"]')},
+            {},
+            1,
+        ),
+        (
+            "gemini",
+            GEMINI_TURN,
+            {"home/.gemini/policies/a.toml": policy('decision = "allow"') + policy('toolName = "*"')},
+            {},
+            0,
+        ),
+        (
+            "gemini",
+            GEMINI_TURN,
+            {"own/.gemini/settings.json": '{"general": {"defaultApprovalMode": "auto_edit"}}'},
+            {"GEMINI_CLI_HOME": "own"},
+            1,
+        ),
+        ("gemini", GEMINI_TURN, {"home/.gemini/settings.json": '{"tools": {"allowed": ["ShellTool"]}}'}, {}, 1),
+        ("gemini", GEMINI_TURN, {"home/.gemini/settings.json": '{"tools": {"autoAccept": true}}'}, {}, 0),
+        (
+            "claude",
+            CLAUDE_TURN,
+            {"work/.claude/settings.local.json": '{"permissions": {"allow": ["Write"]}}'},
+            {},
+            1,
+        ),
+        ("claude", CLAUDE_TURN, {"home/.claude/settings.json": '{"hooks": {"PreToolUse": [{"hooks": []}]}}'}, {}, 1),
+        ("claude", CLAUDE_TURN, {"home/.claude/settings.json": '{"hooks": {"Stop": [{"hooks": []}]}}'}, {}, 0),
+    ],
+)
+def test_a_file_can_skip_approval(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    engine: str,
+    argv: tuple[str, ...],
+    files: dict[str, str],
+    env: dict[str, str],
+    count: int,
+) -> None:
+    """As on the real CLI: an option or a variable can outrank it, and one engine acts unless something makes it ask."""
+    for name in ("work", "home", *files):
+        path = tmp_path / name
+        (path.parent if name in files else path).mkdir(parents=True, exist_ok=True)
+        if name in files:
+            text = files[name].replace("{work}", str(tmp_path / "work")).replace("{above}", str(tmp_path))
+            path.write_text(text, "utf-8")
+    monkeypatch.chdir(tmp_path / "work")
+    given = {name: str(tmp_path / value) if value == "own" else value for name, value in env.items()}
+    found = described(
+        load_contract(engine, pinned_version(engine)), argv, {"HOME": str(tmp_path / "home"), **given}, None
+    )
+    assert len(found.auto_approving) == count, found
+
+
+@each(
+    "settings, acts",
+    [
+        ({}, ["OpenCode by itself"]),
+        ({"agent": {"w": {"permission": "ask"}}}, []),
+        ({"agent": {"w": {"permission": {"bash": "ask"}}}}, ["OpenCode by itself"]),
+        ({"agent": {"w": {"permission": "allow"}}, "permission": "ask"}, []),
+    ],
+)
+def test_a_client_may_choose_an_agent_that_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object], acts: list[str]
+) -> None:
+    """For each turn of a process, so this is not held against it; nor is an agent that it may never choose."""
+    monkeypatch.chdir(tmp_path)
+    env = {"HOME": str(tmp_path), "OPENCODE_CONFIG_CONTENT": json.dumps(settings)}
+    started = described(load_contract("opencode", "1.18.33"), ("acp",), env, None)
+    assert (list(started.unless_asked), started.auto_approving) == (acts, ())
