@@ -248,7 +248,7 @@ def _why_not(found: Path, project: Path | None) -> str:
     if not found.is_absolute():
         return f"the folder {str(found.parent)!r} on PATH is relative, so anybody's program could be there"
     if is_simulated(found):
-        return "it is a simulated engine, which says nothing of the real one"
+        return "it is a simulated engine, which says nothing about the real one"
     if project and _is_inside(found, project):
         return f"it belongs to {project}, and no program of a project is run unasked"
     return ""

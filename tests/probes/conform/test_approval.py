@@ -1,6 +1,7 @@
 """Settings files and variables that let an engine act without asking."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -305,6 +306,17 @@ def test_a_file_can_skip_approval(
         load_contract(engine, pinned_version(engine)), argv, {"HOME": str(tmp_path / "home"), **given}, None
     )
     assert len(found.auto_approving) == count, found
+
+
+def test_a_file_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    """Neither one that is no text, nor a pipe, which would block."""
+    policies = tmp_path / ".gemini/policies"
+    policies.mkdir(parents=True)
+    (policies / "a.toml").write_bytes(b"\xff")
+    os.mkfifo(policies / "b.toml")
+    (policies / "c.toml").write_text(policy('toolName = "run_shell_command"', 'decision = "allow"', "priority = 100"))
+    found = described(load_contract("gemini", "0.61.0"), GEMINI_TURN, {"HOME": str(tmp_path)}, None)
+    assert found.auto_approving == (str(policies / "c.toml"),)
 
 
 @each(

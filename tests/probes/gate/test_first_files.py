@@ -40,6 +40,9 @@ def test_settings_say_which_releases_are_in_use(tmp_path: Path) -> None:
     (settings,) = first_files(tmp_path, ["claude", "codex"], "turngate==1.2.3")
     assert "# The release of codex in use is the one that package.json pins.\n" in settings.text
     assert '# in-use = ["claude@VERSION"]\n' in settings.text
+    (tmp_path / "Dockerfile").write_text("RUN npm install -g @openai/codex@0.150.0\n")
+    (settings,) = first_files(tmp_path, ["codex"], "turngate==1.2.3")
+    assert "don't pin one release of codex" in settings.text
 
 
 def test_settings_in_pyproject_are_settings(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def handles(ctx: click.Context, asked_dir: Path | None, waiting: bool, as_json: 
     """List conversations and runs of the server: first those that wait for you, then the others, newest first."""
     ctx.obj = data_dir(asked_dir)
     if ctx.obj.named and not ctx.obj.root.exists():
-        raise NotFoundError(f"there is no data directory {ctx.obj.root}", "pass the one of start or serve")
+        raise NotFoundError(f"there is no data directory {ctx.obj.root}", "pass the directory that start or serve uses")
     ctx.obj.check_layout()
     if ctx.invoked_subcommand:
         return 0
