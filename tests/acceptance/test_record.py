@@ -18,6 +18,8 @@ from turngate_probes.releases.target import Target
 
 # turngate ends these, at a different time in each run
 ENDLESS = {"backend-500", "backend-away", "backend-hang", "interrupted", "killed", "stdin-open"}
+# Codex sometimes prints no record of a command that fails at once, although it tells the model
+VARYING = {"sandbox"}
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -30,11 +32,11 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_recording_codex_again_changes_nothing_but_the_provenance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two recordings of the pinned release are byte-identical in all cases that end by themselves."""
+    """Two recordings of the pinned release are byte-identical in the cases that end by themselves, but `VARYING`."""
     monkeypatch.setattr(EngineDriver, "until_later_minute", lambda *_: None)
     with ReleaseSource().held(Target("codex", pinned_version("codex")), print) as release:
         pass  # no other process uses the cache meanwhile
-    cases = [case for case in RECORDED if case.name not in ENDLESS]
+    cases = [case for case in RECORDED if case.name not in ENDLESS | VARYING]
     recordings = []
     for name in ("one", "two"):
         interrupt = Interrupt()

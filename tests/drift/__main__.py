@@ -10,7 +10,7 @@ from tests.drift.staged import PLAYED_AT_ONCE, without_waiting
 
 def main() -> int:
     """Judge the corpus; return 1 if a drift was missed."""
-    with without_waiting(), ThreadPoolExecutor(PLAYED_AT_ONCE) as pool:
+    with without_waiting(*corpus()), ThreadPoolExecutor(PLAYED_AT_ONCE) as pool:
         judged = list(pool.map(judge_drift, corpus()))
     missed = [drift for drift in judged if not drift.caught]
     for drift in missed:

@@ -73,12 +73,15 @@ def install(folder: Path, drift: Drift, contract: EngineContract) -> Path:
 
 
 @contextmanager
-def without_waiting() -> Iterator[None]:
-    """Skip the wait for a later minute and shorten deadlines while the block runs."""
+def without_waiting(*drifts: Drift) -> Iterator[None]:
+    """Skip the wait for a later minute and shorten deadlines while the block runs.
+
+    The deadline of a turn is short only if one of the drifts makes turns hang: on a busy machine, others may need it.
+    """
+    turn = 25.0 if any(change["do"] == "hang" for drift in drifts for change in drift.changes) else driver.TURN_TIMEOUT
     with (
         patch.object(EngineDriver, "until_later_minute", lambda *_: None),
-        # long enough for engines without this drift on a busy machine
-        patch.object(driver, "TURN_TIMEOUT", 25.0),
+        patch.object(driver, "TURN_TIMEOUT", turn),
         patch.object(driver, "STARTUP_ALLOWANCE", 8.0),
         patch.object(execution, "EXIT_LIMIT", 3.0),
         patch.object(cases, "_deadline", lambda _: 4.0),

@@ -257,8 +257,10 @@ def main() -> int:
     env, answer, said = os.environ, "", list[str]()
     if MISTAKE == "leaves-it-to-a-file":
         settings = Path(HOME, ".codex/config.toml")
-        settings.parent.mkdir()
-        settings.write_text('sandbox_mode = "danger-full-access"\n')
+        settings.parent.mkdir(exist_ok=True)  # several conversations share the home
+        new = settings.with_name(str(os.getpid()))
+        new.write_text('sandbox_mode = "danger-full-access"\n')
+        new.replace(settings)
     agents = [Agent()]
 
     def expired(*_: object) -> None:
