@@ -166,7 +166,7 @@ def history_lines(report: HistoryReport) -> Iterator[Line]:
     """Return the lines of a report: what is known, each release or row of equal ones, and what to do."""
     part = f" after {report.since}" if report.since else ""
     part += f" up to {report.until}" if report.until else ""
-    tested = [release for release in report.releases if release.verdict not in (None, Verdict.UNANSWERED)]
+    tested = [release for release in report.releases if _is_tested(release)]
     count = f"{len(tested)} tested release{'' if len(tested) == 1 else 's'}"
     yield 0, Text(f"{report.title}: {count}{part}, newest first ({report.machine})")
     if beyond := [end for end in (report.until, report.since) if end and parse(end) > parse(report.newest)]:
@@ -180,7 +180,7 @@ def history_lines(report: HistoryReport) -> Iterator[Line]:
         yield 0, Text(visible(f"{_some(versions)} could not be tested: {why}"))
     for equal in _rows([each for each in report.releases if each in tested or (each.verdict is None and each.changes)]):
         yield 0, Text()
-        yield from _row_lines(equal)
+        yield from _row_lines(equal, _older(report, equal[-1]))
     if tested and tested[0].caveats:
         yield 0, Text()
         yield 0, Text(f"with {report.engine} {tested[0].version}, an orchestrator must:")
@@ -215,7 +215,18 @@ def _rows(releases: Sequence[ReleaseHistory]) -> Iterator[list[ReleaseHistory]]:
         yield row
 
 
-def _row_lines(equal: Sequence[ReleaseHistory]) -> Iterator[Line]:
+def _older(report: HistoryReport, release: ReleaseHistory) -> str | None:
+    """Return the tested release before one; None: the report has none."""
+    at = parse(release.version)
+    older = (each.version for each in report.releases if _is_tested(each) and parse(each.version) < at)
+    return next(older, None)
+
+
+def _is_tested(release: ReleaseHistory) -> bool:
+    return release.verdict not in (None, Verdict.UNANSWERED)
+
+
+def _row_lines(equal: Sequence[ReleaseHistory], older: str | None) -> Iterator[Line]:
     newest, oldest = equal[0], equal[-1]
     versions = _span(oldest.version, newest.version)
     date = f" ({_span(oldest.published, newest.published)})" if oldest.published and newest.published else ""
@@ -227,8 +238,12 @@ def _row_lines(equal: Sequence[ReleaseHistory]) -> Iterator[Line]:
     yield 0, line
     if newest.why:
         yield 1, Text(visible(newest.why))
-    for sentence in sentences(oldest.changes):
-        yield 1, Text(visible(sentence))
+    by_since = groupby(sorted(oldest.changes, key=lambda change: parse(change.since), reverse=True), lambda c: c.since)
+    for since, changes in by_since:
+        if older and parse(since) < parse(older):
+            yield 1, Text(f"Compared with {since}, because those in between were not tested for this:")
+        for sentence in sentences(changes):
+            yield 1, Text(visible(sentence))
 
 
 def _by_clause(caveats: Iterable[Caveat]) -> str:

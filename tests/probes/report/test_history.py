@@ -55,6 +55,15 @@ def test_a_release_tested_for_selected_clauses_shows_what_it_changed() -> None:
     ]
 
 
+def test_a_change_since_an_earlier_release_says_what_it_is_compared_with() -> None:
+    """A release in between was tested without the help page, so the new option may be its."""
+    ours = known(*CODEX.releases[:3], release("0.3.1"), CODEX.releases[5])
+    lines = [str(line) for _, line in history_lines(history_report(ours))]
+    said = "Compared with 0.3.0, because those in between were not tested for this:"
+    assert lines.index(said) < lines.index("Option `--trust` is new (`codex exec`).")
+    assert said not in [str(line) for _, line in history_lines(history_report(CODEX))]
+
+
 def test_a_newer_release_than_all_known_ones_is_answered_up_to_the_newest() -> None:
     """The answer says where it ends, and what tests the release."""
     lines = [str(line) for _, line in history_lines(history_report(CODEX, "0.5.0", "0.9.0"))]
