@@ -4,11 +4,13 @@ It is slow to import, and only needed for trees that left something.
 """
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 from msgspec import Struct
@@ -38,6 +40,15 @@ def is_alive(process: psutil.Process | int) -> bool:
         process = psutil.Process(process) if isinstance(process, int) else process
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     return False
+
+
+def is_ending(process: psutil.Process) -> bool:
+    """Return whether a process is gone, or killed: a busy kernel may need seconds to end it."""
+    status = ""
+    with suppress(OSError):  # it is gone, or the system is another than Linux
+        status = Path(f"/proc/{process.pid}/status").read_text("ascii", "replace")
+    pending = re.findall(r"^(?:SigPnd|ShdPnd):\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return any(int(mask, 16) & 1 << signal.SIGKILL - 1 for mask in pending) or not is_alive(process)
 
 
 def start_time(pid: int) -> float:
@@ -241,7 +252,7 @@ class Family:
         wait_gone(rest, time.monotonic() + grace)
         rest = self._alive()
         cpu = _cpu(rest)
-        leftovers = {process.pid: leftover(process, survived=False) for process in rest}
+        leftovers = {process.pid: leftover(process, survived=False) for process in rest if not is_ending(process)}
         return tuple((leftovers | {survivor.pid: survivor for survivor in self._end()}).values()), cpu
 
     def end(self) -> tuple[tuple[Leftover, ...], float]:

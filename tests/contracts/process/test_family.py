@@ -42,6 +42,26 @@ def test_what_outlived_the_main_process_is_described_and_ended(tmp_path: Path) -
     tree.reap()
 
 
+def test_what_was_killed_before_is_not_left_though_it_has_not_ended_yet(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The engine has ended it, and the kernel is late."""
+
+    def kill(rest: list[psutil.Process]) -> float:
+        for process in rest:
+            process.kill()
+        return 0.0
+
+    before = sessions()
+    tree = ProcessTree("own")
+    process = tree.start(("/bin/sh", "-c", LEAVES), tmp_path, {"PATH": "/usr/bin:/bin"}, stdin=False)
+    _line(process)
+    tree.wait()
+    monkeypatch.setattr("turngate.process.family._cpu", kill)
+    assert Family(process.pid, "own", before).settle(0) == ((), 0.0)
+    tree.reap()
+
+
 @pytest.fixture(name="child")
 def _child() -> Iterator[subprocess.Popen[bytes]]:
     """Start a process that ignores SIGTERM, and end it after the test."""
