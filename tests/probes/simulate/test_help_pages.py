@@ -18,12 +18,7 @@ SINCE = [
 ]
 # not played: why
 NOT_PLAYED = [
-    (
-        "codex",
-        "0.44.0",
-        (*CODEX, "--output-schema", "x", "hello"),
-        "turngate doesn't know whether codex 0.44.0 has --output-",
-    ),
+    ("claude", "2.1.9", ("-p", "--file", "x", "hello"), "turngate doesn't know whether claude 2.1.9 has --file"),
     ("gemini", "0.21.3", ("--experimental-acp",), "`gemini --experimental-acp` is not simulated"),
     ("codex", "0.169.0", (*CODEX, "--worktree", "hello"), "`codex --worktree` is not simulated"),
     ("claude", "2.1.330", ("-p", "--ide", "hello"), "`claude --ide` is not simulated"),
@@ -99,7 +94,7 @@ def test_the_commands_of_a_release_are_not_simulated(
 @each(
     "engine, release, argv, answer",
     [
-        ("codex", "0.42.0", ("features", "list"), "turngate doesn't know whether codex 0.42.0 has `features list`"),
+        ("codex", "0.45.0", ("features", "list"), "turngate doesn't know whether codex 0.45.0 has `features list`"),
         ("codex", "0.116.0", ("features", "list"), ""),  # it was tried
         ("codex", "0.130.0", ("features", "list"), ""),  # between a release on which it was tried and one that lists it
         ("codex", "0.42.0", ("help",), ""),  # no list has it
@@ -107,7 +102,7 @@ def test_the_commands_of_a_release_are_not_simulated(
         ("codex", "0.169.0", ("agents",), "`codex agents` is not simulated"),
         ("codex", "0.147.0", ("agents",), None),
         ("codex", "0.155.0", ("git-credential",), None),  # both releases around it lack it
-        ("claude", "2.0.45", ("auth", "status"), "turngate doesn't know whether claude 2.0.45 has `auth status`"),
+        ("claude", "2.1.12", ("auth", "status"), "turngate doesn't know whether claude 2.1.12 has `auth status`"),
         ("claude", "2.1.201", ("auth", "status"), ""),
         ("claude", "2.1.330", ("project", "purge"), None),
         ("gemini", "0.21.3", ("--list-sessions",), ""),
