@@ -147,6 +147,7 @@ def test_the_process_gets_neither_secrets_nor_descriptors(
     with socket.create_server(("127.0.0.1", 0)):
         asking = Asking(lambda: checker.schema_flaw(STUCK))
         seen = psutil.Process(only(checker))
+    until(lambda: bool(seen.environ()))  # during exec there is briefly none
     environ = seen.environ()
     assert environ.pop(TAG) == "/outer"
     assert environ.keys() <= {"PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LC_CTYPE"}
