@@ -55,7 +55,8 @@ def _signs(turn: Turn, *, lingers: bool) -> Iterator[_Sign]:
     more, records = _after_answer(turn), ", ".join(turn.reading.after_end)
     if more or records:
         printed = f", and printed {records}" if records else ""
-        yield _Sign(f"it sent the model {more} more requests after its question{printed}", symptom="goes-on")
+        sent = f"{more} more request{'' if more == 1 else 's'}"
+        yield _Sign(f"it sent the model {sent} after its question{printed}", symptom="goes-on")
     if turn.hung or (turn.ended is Ended.LINGERED and not lingers):
         yield _Sign(f"it stayed after its question ({how_it_ended(turn)})", symptom="stays")
     if turn.changed:

@@ -60,7 +60,7 @@ def _requests(evidence: TurnEvidence) -> Iterator[Line]:
         yield 3, Text(_request(request))
     more = (evidence.requests_seen or 0) - min(len(requests), MOST_REQUESTS)
     if more:
-        yield 3, Text(f"and {more} more requests")
+        yield 3, Text(f"and {more} more request{'s' if more > 1 else ''}")
 
 
 def _request(request: RequestExcerpt) -> str:

@@ -229,7 +229,8 @@ def _is_tested(release: ReleaseHistory) -> bool:
 def _row_lines(equal: Sequence[ReleaseHistory], older: str | None) -> Iterator[Line]:
     newest, oldest = equal[0], equal[-1]
     versions = _span(oldest.version, newest.version)
-    date = f" ({_span(oldest.published, newest.published)})" if oldest.published and newest.published else ""
+    days = sorted(release.published for release in equal if release.published)
+    date = f" ({_span(days[0], days[-1])})" if days else ""
     verdict = str(newest.verdict) if newest.verdict else ""
     line = Text.assemble((f"{versions}{date}", "bold"), ": ", (verdict or "selected clauses only", style_of(verdict)))
     line.append(f" ({newest.scope})" if verdict else "")

@@ -47,7 +47,7 @@ def test_a_question_that_ends_its_turn_passes() -> None:
 @each(
     "shown, symptoms, detail",
     [
-        ({"goes-on": True}, ("goes-on",), "it sent the model 1 more requests after its question"),
+        ({"goes-on": True}, ("goes-on",), "it sent the model 1 more request after its question"),
         ({"ended": Ended.LINGERED, "exit_code": -15}, ("stays",), "it stayed after its question"),
         ({"ended": Ended.TIMEOUT, "exit_code": None}, ("stays",), "it stayed after its question"),
         ({"changed": (".git/refs/heads/x",)}, ("changes-files",), "it wrote .git/refs/heads/x"),
