@@ -54,7 +54,7 @@ def test_a_question_that_ends_its_turn_passes() -> None:
         (
             {"goes-on": True, "changed": ("x",)},
             ("goes-on", "changes-files"),
-            "more requests after its question; it wrote x",
+            "more request after its question; it wrote x",
         ),
     ],
 )
