@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cache, partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
@@ -164,6 +165,13 @@ class Change(Struct, frozen=True, kw_only=True):
     before: str | None
     after: str | None
     where: tuple[str, ...] = ()
+
+
+def by_since(changes: Iterable[Change]) -> Iterator[tuple[str, tuple[Change, ...]]]:
+    """Yield the changes of one release by the release with which they are compared, the nearest first."""
+    ordered = sorted(changes, key=lambda change: parse(change.since), reverse=True)
+    for since, group in groupby(ordered, key=lambda change: change.since):
+        yield since, tuple(group)
 
 
 class History(Struct, frozen=True, kw_only=True):

@@ -9,12 +9,17 @@ from tests.reference.server_env import ServerEnv
 
 ROOT = Path(__file__).parents[2]
 WAIT = """
+import time
 from turngate_reference.server.store import runs
 def wait(run_id, state):
     after = 0
     while runs.find(server.store, run_id).state != state:
         server.store.wait_for_event(run_id, after, 30)
         after = runs.events(server.store, run_id, after, 1000)[-1].id
+def process_of(run_id):
+    while not (pid := runs.find(server.store, run_id).process.pid):
+        time.sleep(0.05)  # a turn begins before the store has its process
+    return pid
 def met():
     folder = server.engines.find("codex").executable.parent
     (folder / "pid").write_text((folder / "meeting").read_text())

@@ -11,7 +11,7 @@ from turngate import NotFoundError
 from turngate.contract import load
 from turngate.contract.verdict import Verdict
 from turngate.contract.versions import parse
-from turngate.history import Change, History, KnownRelease
+from turngate.history import Change, History, KnownRelease, by_since
 from turngate.history_text import only_guarded, sentences
 from turngate.sanitize import visible
 from turngate_probes.releases.selection import nearest
@@ -166,7 +166,7 @@ def history_lines(report: HistoryReport) -> Iterator[Line]:
     """Return the lines of a report: what is known, each release or row of equal ones, and what to do."""
     part = f" after {report.since}" if report.since else ""
     part += f" up to {report.until}" if report.until else ""
-    tested = [release for release in report.releases if _is_tested(release)]
+    tested = [release for release in report.releases if release.verdict not in (None, Verdict.UNANSWERED)]
     count = f"{len(tested)} tested release{'' if len(tested) == 1 else 's'}"
     yield 0, Text(f"{report.title}: {count}{part}, newest first ({report.machine})")
     if beyond := [end for end in (report.until, report.since) if end and parse(end) > parse(report.newest)]:
@@ -180,7 +180,7 @@ def history_lines(report: HistoryReport) -> Iterator[Line]:
         yield 0, Text(visible(f"{_some(versions)} could not be tested: {why}"))
     for equal in _rows([each for each in report.releases if each in tested or (each.verdict is None and each.changes)]):
         yield 0, Text()
-        yield from _row_lines(equal, _older(report, equal[-1]))
+        yield from _row_lines(equal, tested)
     if tested and tested[0].caveats:
         yield 0, Text()
         yield 0, Text(f"with {report.engine} {tested[0].version}, an orchestrator must:")
@@ -215,18 +215,7 @@ def _rows(releases: Sequence[ReleaseHistory]) -> Iterator[list[ReleaseHistory]]:
         yield row
 
 
-def _older(report: HistoryReport, release: ReleaseHistory) -> str | None:
-    """Return the tested release before one; None: the report has none."""
-    at = parse(release.version)
-    older = (each.version for each in report.releases if _is_tested(each) and parse(each.version) < at)
-    return next(older, None)
-
-
-def _is_tested(release: ReleaseHistory) -> bool:
-    return release.verdict not in (None, Verdict.UNANSWERED)
-
-
-def _row_lines(equal: Sequence[ReleaseHistory], older: str | None) -> Iterator[Line]:
+def _row_lines(equal: Sequence[ReleaseHistory], tested: Iterable[ReleaseHistory]) -> Iterator[Line]:
     newest, oldest = equal[0], equal[-1]
     versions = _span(oldest.version, newest.version)
     days = sorted(release.published for release in equal if release.published)
@@ -239,10 +228,10 @@ def _row_lines(equal: Sequence[ReleaseHistory], older: str | None) -> Iterator[L
     yield 0, line
     if newest.why:
         yield 1, Text(visible(newest.why))
-    by_since = groupby(sorted(oldest.changes, key=lambda change: parse(change.since), reverse=True), lambda c: c.since)
-    for since, changes in by_since:
-        if older and parse(since) < parse(older):
-            yield 1, Text(f"Compared with {since}, because those in between were not tested for this:")
+    older = [parse(release.version) for release in tested if parse(release.version) < parse(oldest.version)]
+    for since, changes in by_since(oldest.changes):
+        if older and parse(since) < older[0]:
+            yield 1, Text(f"Compared with {since}, because the releases in between were not tested for this:")
         for sentence in sentences(changes):
             yield 1, Text(visible(sentence))
 

@@ -59,7 +59,7 @@ def test_a_change_since_an_earlier_release_says_what_it_is_compared_with() -> No
     """A release in between was tested without the help page, so the new option may be its."""
     ours = known(*CODEX.releases[:3], release("0.3.1"), CODEX.releases[5])
     lines = [str(line) for _, line in history_lines(history_report(ours))]
-    said = "Compared with 0.3.0, because those in between were not tested for this:"
+    said = "Compared with 0.3.0, because the releases in between were not tested for this:"
     assert lines.index(said) < lines.index("Option `--trust` is new (`codex exec`).")
     assert said not in [str(line) for _, line in history_lines(history_report(CODEX))]
 

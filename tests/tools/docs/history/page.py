@@ -13,8 +13,7 @@ from tests.tools.compatibility.render import coverage, deviations, table
 from tests.tools.docs.history.picture import UNTESTED, Bar, bars, caveats, svg
 from turngate.contract import load
 from turngate.contract.verdict import Verdict
-from turngate.contract.versions import parse
-from turngate.history import Change, History, KnownRelease
+from turngate.history import Change, History, KnownRelease, by_since
 from turngate.history_text import sentences
 
 _VERDICTS: Final = (Verdict.COMPATIBLE, Verdict.DEGRADED, Verdict.BROKEN, Verdict.UNANSWERED, UNTESTED)
@@ -54,11 +53,8 @@ def changed_releases(known: History) -> tuple[ChangedRelease, ...]:
 
 
 def _comparisons(known: History, version: str, changes: Iterable[Change]) -> Iterator[Comparison]:
-    by_since = dict[str, list[Change]]()
-    for change in changes:
-        by_since.setdefault(change.since, []).append(change)
-    for since in sorted(by_since, key=parse, reverse=True):
-        yield Comparison(since, known.untested(since, version), tuple(by_since[since]))
+    for since, compared in by_since(changes):
+        yield Comparison(since, known.untested(since, version), compared)
 
 
 def engine_page(known: History) -> str:

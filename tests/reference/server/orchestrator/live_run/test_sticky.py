@@ -393,8 +393,7 @@ def test_a_restart_ends_what_was_kept(closed_server_env: ServerEnv, do: str, cod
     program = (
         f"run = create('do: ' + {do!r}, execution_mode='interactive', interactive_profile='sticky_process')\n"
         f"{wait}\n"
-        # a turn begins before the store has it
-        "import time\nwhile not (pid := runs.find(server.store, run).process.pid):\n    time.sleep(0.05)\n"
+        "pid = process_of(run)\n"
         "(server.engines.find('codex').executable.parent / 'pid').write_text(str(pid))\ndie()"
     )
     kill_server(server_env, program)
