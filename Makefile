@@ -86,7 +86,7 @@ browser: setup ## Run the tests of the HTML report and the server's page, which 
 	@$(BIN)/python -m pytest -q -m browser tests/browser $(ARGS)
 
 acceptance: setup ## Run the tests that need real engines; installs missing ones
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m engines --timeout 1800 tests/acceptance $(ARGS)
+	@$(BIN)/python -m pytest -v -n 2 --dist worksteal -m engines --timeout 1800 tests/acceptance $(ARGS)
 
 engines: setup ## Install the pinned release of every engine into the cache
 	@$(BIN)/turngate engines install $(ARGS)
