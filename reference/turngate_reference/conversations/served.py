@@ -245,5 +245,5 @@ def _news(run: Run) -> str:
     why = f": {run.error.code}: {run.error.detail}" if run.error else ""
     if run.error and run.error.can_continue is True:
         why += "; the session is intact" if run.error.session_intact else ""
-        why += f"; the run can go on: POST {run.links['self']}/continue"
+        why += f"; the run can go on: POST {run.links['continue']}"
     return f"run {run.run_id} {ended.get(run.state, f'is {run.state}')}{why}"

@@ -102,9 +102,9 @@ class Summary(Struct, frozen=True):
 
     @property
     def links(self) -> dict[str, str]:
-        """The paths of the run's files."""
+        """The paths of the run, of what a caller can do with it, and of what it keeps."""
         base = f"/v1/runs/{self.run_id}"
-        below = {name: f"{base}/{name}" for name in ("interaction", "cancel", "turns", "events")}
+        below = {name: f"{base}/{name}" for name in ("interaction", "continue", "cancel", "turns", "events")}
         return {"self": base, "reply": f"{base}/interaction/reply", **below}
 
     def to_json(self) -> dict[str, Any]:

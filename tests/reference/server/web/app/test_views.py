@@ -177,7 +177,7 @@ def what_a_continue_refuses(caller: Caller, server_env: ServerEnv, waiting: str)
     (server_env.cli_env.root / "projects" / "house").mkdir()
     run_id: str = caller.post("/v1/runs", ASKS | {"workspace": "house"} | NAMES_A_FOLDER).json["run_id"]
     server_env.failed(run_id)
-    path = f"/v1/runs/{run_id}/continue"
+    path: str = caller.get(f"/v1/runs/{run_id}").json["links"]["continue"]
     assert caller.post(path, {"message": " "}).json["code"] == "INVALID_REQUEST"
     what_is_missing(caller, server_env, path, {"message": "go on"}, "house")
     taken = caller.post(path, {"message": "go on"}, Idempotency_Key="continue")
