@@ -244,6 +244,10 @@ def test_the_page_of_a_gate_can_be_read(
     assert report.new.release in tab.ask("document.querySelector('h1').innerText")
     assert f"Exit code {report.exit_code}" in tab.ask("document.querySelector('.lead').innerText")
     assert tab.ask("document.documentElement.scrollWidth") == size[0]
+    additive = ".gate details tr:has(.impact)"
+    assert not tab.ask(f"document.querySelector({additive!r}).checkVisibility()")
+    tab.click(".gate summary")
+    assert tab.ask(f"document.querySelector({additive!r}).innerText").startswith("additive")
     for selector in (
         ".gate h2",
         ".gate li",
