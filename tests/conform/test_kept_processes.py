@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conform.orchestrators.catalogue import OF_PROCESS, SPOKEN_BY, of_process
-from turngate import load_contract
+from turngate import EngineContract, load_contract
 from turngate_probes.conform.answered import NO_THIRD_TURN, ONE_PROCESS
 from turngate_probes.conform.catalogue import in_process, scenarios
 from turngate_probes.conform.conform_report import ConformReport, ScenarioResult
@@ -28,18 +28,24 @@ WRONG = [
 ]
 
 
+def _contract(protocol: str) -> EngineContract:
+    if protocol == "mcp":
+        return load_contract("codex", "0.148.0")  # the pinned release has no MCP server
+    return load_contract(SPOKEN_BY[protocol], pinned_version(SPOKEN_BY[protocol]))
+
+
 def _played(folder: Path, protocol: str, names: tuple[str, ...], *mistake: str) -> ConformReport:
-    contract = load_contract(SPOKEN_BY[protocol], pinned_version(SPOKEN_BY[protocol]))
+    contract = _contract(protocol)
     command = (sys.executable, *of_process(protocol, *mistake))
     chosen = tuple(scenarios()[name] for name in names)
     return ConformSession(command, (contract,), chosen, folder, 2).run(Interrupt(), lambda _: None)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", [*PROTOCOLS, "mcp"])
 def test_one_that_conforms(protocol: str, tmp_path: Path) -> None:
     """It passes every scenario that a process for several turns plays, which are more than thirty."""
-    contract = load_contract(SPOKEN_BY[protocol], pinned_version(SPOKEN_BY[protocol]))
+    contract = _contract(protocol)
     names = tuple(name for name, scenario in scenarios().items() if in_process(scenario, contract.sticky.transport))
     report = _played(tmp_path, protocol, names)
     others = [(row.scenario, row.result, row.detail, row.breaches) for row in report.results if row.result != "pass"]
@@ -112,6 +118,23 @@ def test_turns_of_processes_are_judged_by_their_messages(protocol: str, tmp_path
     ):
         (row,) = _played(tmp_path / mistake, protocol, ("two-turns",), mistake).results
         assert [breach.rule for breach in row.breaches] == [f"orchestrator.{rule}"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "mistake, rule",
+    [
+        ("opens-elsewhere", "same-directory"),
+        ("lets-act", "no-auto-approval"),
+        ("forgets", "resumes-the-id"),
+        ("sends-twice", "sent-once"),
+        ("strips", "text-whole"),
+    ],
+)
+def test_calls_of_a_tool_that_runs_turns_are_judged(mistake: str, rule: str, tmp_path: Path) -> None:
+    """The first one opens a session, which its answer names."""
+    (row,) = _played(tmp_path, "mcp", ("reply-is-a-flag" if mistake == "strips" else "two-turns",), mistake).results
+    assert row.breaches[-1].rule == f"orchestrator.{rule}"
 
 
 @pytest.mark.long

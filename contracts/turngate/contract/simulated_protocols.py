@@ -128,9 +128,12 @@ class ServiceRequest(Struct, frozen=True):
 
     name: Its method; over HTTP also its path, in which {handle} is a session's id and {request} that of a request for
         permission.
-    does: What it does. `starts` is answered at once and `prompts` when the turn has ended.
-    handle, prompt, request, decision, agent: Dotted paths into its parameters: the id of the session, the prompt, the
-        id of a request for permission, the decision about it, and the session mode of the turn.
+    match: Dotted path into its parameters -> the value there, if its name alone doesn't tell it from others.
+    does: What it does. `starts` is answered at once and `prompts` when the turn has ended, both of which open a session
+        if nothing says which.
+    handle, prompt, request, decision, agent, directory: Dotted paths into its parameters: the id of the session, the
+        prompt, the id of a request for permission, the decision about it, the session mode of the turn, and the
+        directory of a new session.
     allows: The decisions that allow the action.
     answer: The answer.
     status: The HTTP status.
@@ -143,6 +146,8 @@ class ServiceRequest(Struct, frozen=True):
     request: str = ""
     decision: str = ""
     agent: str = ""
+    directory: str = "directory"
+    match: Record = field(default_factory=dict)
     allows: Texts = ()
     answer: Any = None
     status: int = 200
@@ -151,8 +156,8 @@ class ServiceRequest(Struct, frozen=True):
 class ServiceFailure(Struct, frozen=True):
     """How a request is refused.
 
-    status: The HTTP status, or the code of the error.
-    answer: The body, or the message of the error.
+    status: The HTTP status, or the code of the error; without HTTP, 200 says that it is no error of the protocol.
+    answer: The body, the message of the error, or the result that tells of the failure.
     """
 
     status: int
@@ -163,11 +168,13 @@ class ServiceSimulation(Struct, frozen=True):
     """The messages of an engine that serves the sessions of a client with requests and events.
 
     Slots are {handle}, {cwd}, {model}, {version}, {prompt}, {text}, {error}, {status}, {uuid}, {hex:N}, {alnum:N},
-    {millis}, those of a tool call, {request} (for permission), {decision}, {agent}, `ids`, {session}, {sessions},
-    {history}, and {busy}: each session that runs a turn -> `busy`.
+    {millis}, those of a tool call, {request} (for permission), {decision}, {agent}, {message}: the id of the request
+    for the turn, `ids`, {session}, {sessions}, {history}, and {busy}: each session that runs a turn -> `busy`.
 
     argv: Words that start it.
-    wire: Requests over HTTP and server-sent events, or JSON-RPC on the standard streams with a header for each message.
+    wire: Requests over HTTP and server-sent events, or JSON-RPC on the standard streams, with a header or a line for
+        each message.
+    finds: Whether it finds the sessions of other processes.
     host, port: The options with the address.
     listening: Printed when it listens: {url}.
     events: The path of the stream of events over HTTP.
@@ -184,7 +191,7 @@ class ServiceSimulation(Struct, frozen=True):
     opened: Events when a session was opened.
     started: Events when a turn starts.
     called: Events when the model calls a tool.
-    asked: The event that asks for permission.
+    asked: The event that asks for permission. Absent: it refuses every action, and asks for none.
     decided: Events after the decision: {decision}.
     done: Events when a call succeeded.
     refused: Events when it was refused or failed: {error}.
@@ -197,13 +204,14 @@ class ServiceSimulation(Struct, frozen=True):
     """
 
     argv: Annotated[Strings, Meta(min_length=1)]
-    wire: Literal["http", "stdio"]
+    wire: Literal["http", "stdio", "lines"]
     requests: tuple[ServiceRequest, ...]
     unknown: ServiceFailure
     lost: ServiceFailure
-    asked: Record
+    asked: Record = field(default_factory=dict)
     host: Flag | None = None
     port: Flag | None = None
+    finds: bool = True
     listening: str = ""
     events: str = ""
     directory: str = ""

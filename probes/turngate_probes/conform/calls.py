@@ -30,7 +30,8 @@ MAX_WORDS = 500
 MAX_KEPT = 64 * 2**20
 MAX_EXCERPT = 4096
 # requests with the directory of a session, in the protocols of processes for several turns
-_OPENING = ("session/new", "session/load", "session/resume", "thread/start", "thread/resume", "thread/fork")
+_TOOL = "tools/call"  # has it among its arguments
+_OPENING = ("session/new", "session/load", "session/resume", "thread/start", "thread/resume", "thread/fork", _TOOL)
 _TURN = "turn/start"  # may name another directory
 
 
@@ -128,6 +129,8 @@ class EngineCall(Struct, frozen=True):
         named, opened = list[str](), False
         for message in sent:
             method, params = str(message.get("method")), message.get("params")
+            if method == _TOOL and isinstance(params, dict):
+                params = params.get("arguments")
             if method not in (*_OPENING, _TURN) or not isinstance(params, dict) or "cwd" not in params:
                 opened = opened and method != _TURN
                 continue

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import Any, TypeAlias
 
 import msgspec
@@ -10,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turngate import EngineContract
+from turngate.contract.simulated_protocols import ServiceSimulation
 from turngate.decoding import decode
 from turngate.turn.records import value_at
 from turngate_probes.simulate.printing import simulation
@@ -38,7 +40,7 @@ class MessageForms(Struct, frozen=True):
     """The forms of the messages that tell what a process for several turns was asked.
 
     prompts: Of those with which its client starts a turn.
-    told: Of those with the id of its session, if it has only one, whatever its client does.
+    told: Of those with the id of its session, if it has only one, or of that which a prompt has opened.
     ended: Of those that end a turn without a failure. None: they can't be seen.
     holds: Whether it keeps a session in its memory from the first turn on, until it ends.
     """
@@ -63,15 +65,7 @@ def forms(contract: EngineContract, transport: str) -> MessageForms:
     """Return the forms of a transport's messages."""
     sticky, service, place = contract.sticky, simulation(contract).sticky.service, contract.handle
     if transport == "service" and service:
-        prompts = [request for request in service.requests if request.does in ("prompts", "starts")]
-        paths = [{request.handle: "{handle}", request.prompt: "{text}"} for request in prompts]
-        return MessageForms(
-            tuple(
-                {"method": request.name, **{f"params.{path}": slot for path, slot in named.items() if path}}
-                for request, named in zip(prompts, paths, strict=True)
-            ),
-            holds=False,
-        )
+        return _of_service(service)
     if transport == "json_commands" and (commands := sticky.commands):
         told = {**commands.reply.match, commands.session.session_id: "{handle}"}
         return MessageForms((dict(_flat(commands.prompt)),), told, commands.ended)
@@ -79,6 +73,28 @@ def forms(contract: EngineContract, transport: str) -> MessageForms:
         told = {**(place.match or {}), place.field or "": "{handle}"}
         return MessageForms(({"type": "user", "message.content": "{text}"},), told, contract.end.match)
     return {"acp": _ACP, "app_server": _APP_SERVER}.get(transport, MessageForms())
+
+
+def _of_service(service: ServiceSimulation) -> MessageForms:
+    """Return the forms of a service's messages; on lines, the answer to a prompt names its session."""
+    turns = [request for request in service.requests if request.does in ("prompts", "starts")]
+    prompts = tuple(
+        {
+            "method": request.name,
+            **{f"params.{path}": value for path, value in request.match.items()},
+            **{
+                f"params.{path}": slot
+                for path, slot in ((request.handle, "{handle}"), (request.prompt, "{text}"))
+                if path
+            },
+        }
+        for request in turns
+    )
+    if service.wire != "lines":
+        return MessageForms(prompts, holds=False)
+    named = (path for request in turns for path, value in _flat(request.answer) if value == "{handle}")
+    told: Form = {**_ID, **{f"result.{path}": "{handle}" for path in islice(named, 1)}}
+    return MessageForms(prompts, told, {**told, "result.isError": None}, holds=False)
 
 
 def _flat(template: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

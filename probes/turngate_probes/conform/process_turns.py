@@ -34,14 +34,14 @@ def turns_of(call: EngineCall) -> Iterator[EngineCall]:
         return
     travelled = list(messages(call.stdin))
     sent, printed = [message for _, message in travelled], [message for _, message in messages(call.stdout)]
-    told = (read(forms.told, message) for message in printed if forms.told)
-    named = (slots.handle for slots in told if slots and slots.handle)
-    own = next(named, started.resumed or started.chosen or f"process {call.number}")
+    told = [slots for message in printed if forms.told and (slots := read(forms.told, message)) and slots.handle]
+    unnamed = started.resumed or started.chosen or f"process {call.number}"
     forked = dict(_forks(sent, printed))
     prompts = list[Prompt]()
     for place, message in enumerate(sent):
         if slots := next(filter(None, (read(form, message) for form in forms.prompts)), None):
-            handle = slots.handle or own
+            named = (one.handle for one in told if one.handle and one.id in (None, message.get("id")))
+            handle = slots.handle or next(named, unnamed)
             prompts.append(Prompt(place, handle, replace(slots, handle=handle, id=message.get("id"))))
     for number, prompt in enumerate(prompts):
         at, handle = call.when(travelled[prompt.place][0]), prompt.handle

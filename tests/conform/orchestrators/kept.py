@@ -1,6 +1,6 @@
 """An orchestrator that keeps one process for all turns: kept.py PROTOCOL [MISTAKE].
 
-It speaks `acp`, `app_server` or `stream_json`, whose sessions work where the process starts.
+It speaks `acp`, `app_server`, `mcp` or `stream_json`, whose sessions work where the process starts.
 Without a mistake it conforms, also if it `starts-elsewhere`, if it `reconnects` (ends the process after the first turn,
 and loads the session in another one), or if it uses `several-sessions` of one process. A mistake is one that clients of
 these protocols make: to ignore session ids, to accept a turn without text, to take the end of the output for the end of
@@ -27,6 +27,7 @@ PROTOCOL, MISTAKE, *_ = (*sys.argv[1:], "")
 ARGV = {
     "acp": ["gemini", "--acp", "--skip-trust"],
     "app_server": ["codex", "app-server"],
+    "mcp": ["codex", "mcp-server"],
     "stream_json": [
         "claude",
         "--print",
@@ -202,6 +203,27 @@ def app_server(agent: Agent) -> Talk:
                 raise TurnError("the engine ended")
 
 
+def mcp(agent: Agent) -> Talk:
+    """Yield the answer of each prompt that is sent in."""
+    agent.call(
+        "initialize",
+        {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "kept", "version": "1"}},
+    )
+    agent.write({"jsonrpc": "2.0", "method": "notifications/initialized", "params": {}})
+    opened, answer = {"cwd": OPENED_IN, "sandbox": ASKS["sandbox"]}, ""
+    while True:
+        prompt = yield answer
+        name, given = ("codex-reply", {"threadId": agent.session}) if agent.session else ("codex", opened)
+        number = agent.send("tools/call", {"name": name, "arguments": {"prompt": prompt, **given}})
+        result = agent.result(number, [])
+        told = result["structuredContent"]
+        if result.get("isError"):
+            raise TurnError(told["content"])
+        if not (thread := told.get("threadId")) or agent.session not in ("", thread):
+            raise TurnError("no thread id, or another one")
+        agent.session, answer = thread, told["content"]
+
+
 def stream_json(agent: Agent) -> Talk:
     """Yield the answer of each prompt that is sent in."""
     answer, session = "", agent.session or None
@@ -231,7 +253,7 @@ def stream_json(agent: Agent) -> Talk:
 
 def talk_with(agent: Agent) -> Talk:
     """Return a conversation that is ready for its first prompt."""
-    talk = {"acp": acp, "app_server": app_server, "stream_json": stream_json}[PROTOCOL](agent)
+    talk = {"acp": acp, "app_server": app_server, "mcp": mcp, "stream_json": stream_json}[PROTOCOL](agent)
     next(talk)
     return talk
 

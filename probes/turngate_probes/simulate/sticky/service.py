@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from copy import copy
+from http import HTTPStatus
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Never
@@ -22,9 +23,10 @@ from turngate_probes.simulate.backend import Called, Failed
 from turngate_probes.simulate.printing import Slots, fill, fill_all
 from turngate_probes.simulate.sticky.engine import StickyEngine, dict_at, text_of
 from turngate_probes.simulate.sticky.message_queue import Message
+from turngate_probes.simulate.sticky.process_start import Approval
 from turngate_probes.simulate.sticky.sticky_client import Client
 from turngate_probes.simulate.sticky.tool_calls import slots_of
-from turngate_probes.simulate.sticky.wires import over_http, with_headers
+from turngate_probes.simulate.sticky.wires import over_http, with_headers, with_lines
 from turngate_probes.simulate.store import SimulatedSession, store
 
 # requests about the turn of a session, which wait for it; the others are answered at once
@@ -37,7 +39,9 @@ class Refused(Exception):  # noqa: N818 - an answer to the client
 
     def __init__(self, failure: ServiceFailure, slots: Slots) -> None:
         super().__init__()
-        self.error: Message = {"code": failure.status, "message": fill_all(failure.answer, slots)}
+        told = fill_all(failure.answer, slots)
+        is_result = failure.status == HTTPStatus.OK
+        self.answer: Message = {"result": told} if is_result else {"error": {"code": failure.status, "message": told}}
 
 
 class _Lane:
@@ -69,11 +73,18 @@ class SimulatedService(StickyEngine):
         if described is None:
             raise NotFoundError(f"there is no simulation of {contract.engine} as a service")
         self.records = described
-        wired = over_http(world, described, start.options) if described.wire == "http" else with_headers(world)
+        match described.wire:
+            case "http":
+                wired = over_http(world, described, start.options)
+            case "stdio":
+                wired = with_headers(world)
+            case "lines":
+                wired = with_lines(world)
         super().__init__(contract, simulation, wired, start)
         self._sessions: dict[str, SimulatedSession] = {}
         self._lanes: dict[str, _Lane] | None = {}  # None in a copy
         self._requested: dict[object, str] = {}  # the session of each request for permission
+        self._opened: dict[str, str] = {}  # the session of each prompt that opens one
         self._busy: dict[str, Any] = {}
         self._ended = SimpleQueue[BaseException]()
         self._ids: dict[str, Any] = {}
@@ -86,6 +97,11 @@ class SimulatedService(StickyEngine):
         interactive = self.contract.sticky.interactive
         usual = interactive.mode if interactive else None
         return self._agent if self._agent in self.simulation.sticky.denies else usual
+
+    @property
+    def approval(self) -> Approval:
+        """What it does before it acts."""
+        return super().approval if self.records.asked else "refuse"
 
     def serve(self) -> Never:
         """Answer requests until the process ends, which raises SystemExit."""
@@ -125,6 +141,8 @@ class SimulatedService(StickyEngine):
             return None
         entry, values = found
         handle = str(values.get("handle") or self._requested.get(values.get("request"), ""))
+        if not handle and entry.does in ("prompts", "starts"):
+            handle = self._opened[str(message.get("id"))] = self._new_session(values).handle
         if handle and handle not in self._lanes and entry.does in ("prompts", "starts"):
             lane, turns = _Lane(), copy(self)
             turns._lanes = None  # noqa: SLF001 - its own
@@ -142,7 +160,8 @@ class SimulatedService(StickyEngine):
         try:
             self._handle(*self._known(message), message)
         except Refused as refused:
-            self.client.write({"id": message.get("id"), "error": refused.error})
+            if "id" in message:
+                self.client.write({"id": message["id"], **refused.answer})
 
     def stops(self, message: Message) -> bool:
         """Whether a message cancels the turn, which is confirmed."""
@@ -194,13 +213,15 @@ class SimulatedService(StickyEngine):
         """Return the request that a message makes, and what it says."""
         for entry in self.records.requests:
             pattern = _PATH_SLOT.sub(r"(?P<\1>[^/ ]+)", re.escape(entry.name))
-            if match := re.fullmatch(pattern, str(message.get("method"))):
-                params = dict_at(message, "params")
+            params = dict_at(message, "params")
+            matches = all(value_at(params, path) == value for path, value in entry.match.items())
+            if matches and (match := re.fullmatch(pattern, str(message.get("method")))):
                 paths = {
                     "handle": entry.handle,
                     "request": entry.request,
                     "decision": entry.decision,
                     "agent": entry.agent,
+                    "directory": entry.directory,
                 }
                 values = {name: value_at(params, path) for name, path in paths.items() if path}
                 prompt = text_of(value_at(params, entry.prompt)) if entry.prompt else ""
@@ -214,15 +235,18 @@ class SimulatedService(StickyEngine):
         return found
 
     def _handle(self, entry: ServiceRequest, values: dict[str, Any], message: Message) -> None:
-        handle = values.get("handle")
+        opened = self._opened.pop(str(message.get("id")), None)
+        handle = values.get("handle") or opened
         if entry.does == "opens":
-            self._session = self.open(dict_at(message, "params").get("directory"), handle)
-            self._sessions[self.session.handle] = self.session
-            self._keep(self.session)
+            self._session = self._new_session(values)
             self._tell(self.records.opened)
         elif handle is not None:
             self._session = self._existing(str(handle))
         if entry.does in ("prompts", "starts"):
+            self._about = {"prompt": str(values["prompt"]), "message": message.get("id")}
+            self._ids = self._new_ids()
+            if opened:
+                self._tell(self.records.opened)
             self._agent = str(values.get("agent") or self.simulation.sticky.starts_in or "")
             self._run(entry, str(values["prompt"]), message)
             return
@@ -233,9 +257,16 @@ class SimulatedService(StickyEngine):
         if entry.does == "ends":
             raise SystemExit(0)
 
+    def _new_session(self, values: dict[str, Any]) -> SimulatedSession:
+        """Open a session, and keep it."""
+        session = self.open(values.get("directory"), values.get("handle"))
+        self._sessions[session.handle] = session
+        self._keep(session)
+        return session
+
     def _existing(self, handle: str) -> SimulatedSession:
         """Return an open session, or one from the store; Refused if there is none."""
-        session = self._sessions.get(handle) or self.load(handle)
+        session = self._sessions.get(handle) or (self.load(handle) if self.records.finds else None)
         if session is None:
             raise Refused(self.records.lost, {**self._slots(), "handle": handle})
         self._sessions[handle] = session
@@ -243,8 +274,6 @@ class SimulatedService(StickyEngine):
 
     def _run(self, entry: ServiceRequest, prompt: str, message: Message) -> None:
         """Run a turn, and answer the request at its start or its end."""
-        self._about = {"prompt": prompt}
-        self._ids = self._new_ids()
         self._busy[self.session.handle] = self.records.busy
         self.begin(prompt)
         if entry.does == "starts":
@@ -292,6 +321,7 @@ class SimulatedService(StickyEngine):
             "error": "",
             "status": 1,
             "prompt": "",
+            "message": None,
             "agent": self._agent,
             "busy": dict(self._busy),
             **self._ids,

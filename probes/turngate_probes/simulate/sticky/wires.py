@@ -1,4 +1,4 @@
-"""How the messages of a service travel: over HTTP, or on the standard streams with a header for each message.
+"""How the messages of a service travel: over HTTP, or on the standard streams, with a header or a line for each.
 
 Either way the engine reads a line of JSON for each request, and writes a line for each response and each event.
 """
@@ -67,12 +67,20 @@ def with_headers(world: EngineContext) -> EngineContext:
     """Return a context whose messages are JSON-RPC, with a header for each."""
 
     def put(message: Message) -> None:
-        members = {"id": message["id"]} if "id" in message else {}
-        members |= {key: message[key] for key in ("result", "error") if key in message}
-        body = json.dumps({"jsonrpc": "2.0", **members, **message.get("event", {})}, ensure_ascii=False).encode()
+        body = _rpc(message)
         world.write("stdout", b"Content-Length: %d\r\n\r\n" % len(body) + body)
 
     return replace(world, stdin=_HeaderLines(world.stdin), write=_by_message(world, put))
+
+
+def with_lines(world: EngineContext) -> EngineContext:
+    """Return a context whose messages are JSON-RPC, with a line for each."""
+    return replace(world, write=_by_message(world, lambda message: world.write("stdout", _rpc(message) + b"\n")))
+
+
+def _rpc(message: Message) -> bytes:
+    members = {key: message[key] for key in ("id", "result", "error") if key in message}
+    return json.dumps({"jsonrpc": "2.0", **members, **message.get("event", {})}, ensure_ascii=False).encode()
 
 
 def over_http(world: EngineContext, service: ServiceSimulation, options: Sequence[str]) -> EngineContext:

@@ -1,13 +1,17 @@
-"""How messages of a service travel: with a header on the standard streams, or over HTTP."""
+"""How messages of a service travel: with a header or a line for each on the standard streams, or over HTTP."""
 
 import json
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.patience import PATIENCE
 from tests.probes.simulate.sticky.services import Served, started
+from turngate import load_contract
+from turngate_probes.simulate.simulated_process import install
 
 
 def framed(number: int, method: str, **params: object) -> bytes:
@@ -36,6 +40,39 @@ def test_turns_with_headers(tmp_path: Path) -> None:
     assert answers[5]["code"] == -32601
     events = [body["params"]["event"]["type"] for body in bodies if body.get("method") == "session.event"]
     assert (events[0], events[-1], "assistant.message" in events) == ("session.start", "session.idle", True)
+
+
+def test_turns_on_lines(tmp_path: Path) -> None:
+    """A tool runs a turn in a session that it opens; what is not known is refused, and a notification not answered."""
+
+    def of_tool(name: str, **arguments: str) -> dict[str, object]:
+        return {"method": "tools/call", "params": {"name": name, "arguments": arguments}}
+
+    asked: list[dict[str, object]] = [
+        {"method": "initialize", "params": {}},
+        of_tool("codex", prompt="first", cwd="/a"),
+        of_tool("codex", prompt="other"),
+        of_tool("codex-reply", prompt="lost", threadId="none"),
+        of_tool("unknown"),
+        {"method": "no/such/method"},
+    ]
+    lines = [json.dumps({"jsonrpc": "2.0", "id": number, **request}) for number, request in enumerate(asked)]
+    lines.insert(1, json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+    path = install(load_contract("codex", "0.148.0"), tmp_path / "bin")
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    command = (path, "mcp-server")
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=env, input="\n".join(lines), capture_output=True, text=True, check=True
+    )
+    messages = [json.loads(line) for line in ran.stdout.splitlines()]
+    answers = {message["id"]: message.get("result", message.get("error")) for message in messages if "id" in message}
+    assert sorted(answers) == [*range(6)]
+    threads = [answers[number]["structuredContent"]["threadId"] for number in (1, 2)]
+    assert threads[0] != threads[1]
+    assert (answers[3]["isError"], answers[4]["isError"], answers[5]["code"]) == (True, True, -32601)
+    events = [message["params"] for message in messages if message.get("method") == "codex/event"]
+    of_first = [event["msg"] for event in events if event["_meta"] == {"requestId": 1, "threadId": threads[0]}]
+    assert (of_first[0]["cwd"], of_first[-1]["type"]) == ("/a", "task_complete")
 
 
 @pytest.mark.long
