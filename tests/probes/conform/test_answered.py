@@ -67,7 +67,7 @@ def test_an_option_that_is_not_simulated_leaves_the_run_unanswered(tmp_path: Pat
 @pytest.mark.parametrize(
     "release, detail, breaches",
     [
-        ("0.147.0", "call 1: `codex mcp-server` is not simulated", []),
+        ("0.117.0", "call 1: `codex mcp-server` is not simulated", []),
         ("0.169.0", "", [("orchestrator.arguments", "the engine refused them: unexpected argument 'mcp-server'")]),
     ],
 )

@@ -60,7 +60,8 @@ def test_options_with_their_effect_or_without_any_are_played(engine: str, releas
 @each(
     "engine, release, argv, words",
     [
-        ("codex", "0.147.0", ("-c", "a=b", "mcp-server"), "mcp-server"),
+        ("codex", "0.117.0", ("-c", "a=b", "mcp-server"), "mcp-server"),
+        ("codex", "0.148.0", ("-c", "a=b", "mcp-server"), None),
         ("codex", "0.99.0", ("mcp-server",), "mcp-server"),  # nobody asked: the next release that was has it
         ("codex", "0.155.0", ("mcp-server",), "mcp-server"),  # it may have it: the one before has it, the next has not
         ("codex", "0.160.1", ("mcp-server",), None),
