@@ -321,8 +321,9 @@ def facts(
     """Return what is compared of a run. Of two conversations at once, what belongs to the first comes first."""
     talks = [ran.conversation for ran in evidence.ran]
     seen: list[str] = []
-    # a call that is refused may end before it has read whose words they are
-    made = sorted(evidence.calls, key=lambda call: _owner(talks, [call.text or ""]) if len(talks) > 1 else 0)
+    made = evidence.calls
+    if len(talks) > 1:  # otherwise they stay in order: a call may be refused before it has read whose words they are
+        made = tuple(sorted(_asked_once(made), key=lambda call: _owner(talks, [call.text or ""])))
     calls = tuple(_of_call(call, talks, contract, locations, seen) for call in made)
     sent = [word for call in made for word in (*call.started.argv, call.stdin.decode("utf-8", "replace"))]
     words = "\n".join(sent)
@@ -336,6 +337,15 @@ def facts(
         stored_sessions(contract.store, locations, talks[0].workspace) if contract.store else None,
         calls,
     )
+
+
+def _asked_once(calls: Iterable[EngineCall]) -> Iterator[EngineCall]:
+    """Leave out questions such as `--version` that were asked before: chance decides which conversation is first."""
+    asked = set[tuple[str, ...]]()
+    for call in calls:
+        if call.started.kind != "query" or call.started.argv not in asked:
+            yield call
+            asked.add(call.started.argv)
 
 
 def _printed(ran: Ran) -> str:

@@ -96,6 +96,16 @@ def test_a_call_that_was_refused_before_it_read_the_words_keeps_its_place(tmp_pa
     assert [call.kind for call in seen.calls] == ["turn", "refused"]
 
 
+def test_a_question_that_both_of_two_conversations_ask_counts_once(tmp_path: Path) -> None:
+    """Each may find that the other one has asked."""
+    for argv in (("--version",), ("--version",), ("login", "status")):
+        CallRecord(tmp_path).begin(Started(1, argv, "/work", (), "pipe", 0.0, "query"))
+    ran = tuple(Ran(talk, 0, "", "", 0.0, (), 0.0, 0.0) for talk in TALKS)
+    evidence = Evidence(scenarios()["two-conversations"], ran, calls(tmp_path))
+    seen = facts(evidence, (), load_contract("codex", "0.169.0"), {"HOME": str(tmp_path)})
+    assert [call.kind for call in seen.calls] == ["query", "query"]
+
+
 @each(
     "text, named",
     [
