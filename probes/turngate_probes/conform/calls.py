@@ -29,8 +29,8 @@ CALLS, RUNNING, REQUESTS = "calls", "running", "requests"
 MAX_WORDS = 500
 MAX_KEPT = 64 * 2**20
 MAX_EXCERPT = 4096
+_TOOL = "tools/call"  # has its parameters among its arguments
 # requests with the directory of a session, in the protocols of processes for several turns
-_TOOL = "tools/call"  # has it among its arguments
 _OPENING = ("session/new", "session/load", "session/resume", "thread/start", "thread/resume", "thread/fork", _TOOL)
 _TURN = "turn/start"  # may name another directory
 
