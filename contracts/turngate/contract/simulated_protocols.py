@@ -168,7 +168,7 @@ class ServiceSimulation(Struct, frozen=True):
     """The messages of an engine that serves the sessions of a client with requests and events.
 
     Slots are {handle}, {cwd}, {model}, {version}, {prompt}, {text}, {error}, {status}, {uuid}, {hex:N}, {alnum:N},
-    {millis}, those of a tool call, {request} (for permission), {decision}, {agent}, {message}: the id of the request
+    {millis}, those of a tool call, {request} (for permission), {decision}, {agent}, {request_id}: that of the request
     for the turn, `ids`, {session}, {sessions}, {history}, and {busy}: each session that runs a turn -> `busy`.
 
     argv: Words that start it.

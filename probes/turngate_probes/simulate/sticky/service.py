@@ -243,7 +243,7 @@ class SimulatedService(StickyEngine):
         elif handle is not None:
             self._session = self._existing(str(handle))
         if entry.does in ("prompts", "starts"):
-            self._about = {"prompt": str(values["prompt"]), "message": message.get("id")}
+            self._about = {"prompt": str(values["prompt"]), "request_id": message.get("id")}
             self._ids = self._new_ids()
             if opened:
                 self._tell(self.records.opened)
@@ -321,7 +321,7 @@ class SimulatedService(StickyEngine):
             "error": "",
             "status": 1,
             "prompt": "",
-            "message": None,
+            "request_id": None,
             "agent": self._agent,
             "busy": dict(self._busy),
             **self._ids,
