@@ -129,8 +129,9 @@ class ServiceRequest(Struct, frozen=True):
     name: Its method; over HTTP also its path, in which {handle} is a session's id and {request} that of a request for
         permission.
     match: Dotted path into its parameters -> the value there, if its name alone doesn't tell it from others.
-    does: What it does. `starts` is answered at once and `prompts` when the turn has ended, both of which open a session
-        if nothing says which.
+    members: What may stand beside the prompt. Absent: anything.
+    does: What it does. `starts` is answered at once and `prompts` when the turn has ended. Without their prompt, or a
+        session where one must be named, they are another request. Where none can be named, they open one.
     handle, prompt, request, decision, agent, directory: Dotted paths into its parameters: the id of the session, the
         prompt, the id of a request for permission, the decision about it, the session mode of the turn, and the
         directory of a new session.
@@ -148,6 +149,7 @@ class ServiceRequest(Struct, frozen=True):
     agent: str = ""
     directory: str = "directory"
     match: Record = field(default_factory=dict)
+    members: Texts = ()
     allows: Texts = ()
     answer: Any = None
     status: int = 200

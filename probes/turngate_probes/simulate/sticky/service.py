@@ -31,6 +31,7 @@ from turngate_probes.simulate.store import SimulatedSession, store
 
 # requests about the turn of a session, which wait for it; the others are answered at once
 _OF_TURNS = ("prompts", "starts", "decides", "cancels", "drops")
+_STARTING = ("prompts", "starts")
 _PATH_SLOT = re.compile(r"\\\{(\w+)\\\}")
 
 
@@ -141,9 +142,9 @@ class SimulatedService(StickyEngine):
             return None
         entry, values = found
         handle = str(values.get("handle") or self._requested.get(values.get("request"), ""))
-        if not handle and entry.does in ("prompts", "starts"):
+        if not handle and entry.does in _STARTING:
             handle = self._opened[str(message.get("id"))] = self._new_session(values).handle
-        if handle and handle not in self._lanes and entry.does in ("prompts", "starts"):
+        if handle and handle not in self._lanes and entry.does in _STARTING:
             lane, turns = _Lane(), copy(self)
             turns._lanes = None  # noqa: SLF001 - its own
             turns.world = replace(self.world, stdin=lane, on_signal=lambda _: None)
@@ -214,8 +215,7 @@ class SimulatedService(StickyEngine):
         for entry in self.records.requests:
             pattern = _PATH_SLOT.sub(r"(?P<\1>[^/ ]+)", re.escape(entry.name))
             params = dict_at(message, "params")
-            matches = all(value_at(params, path) == value for path, value in entry.match.items())
-            if matches and (match := re.fullmatch(pattern, str(message.get("method")))):
+            if (match := re.fullmatch(pattern, str(message.get("method")))) and _fits(entry, params):
                 paths = {
                     "handle": entry.handle,
                     "request": entry.request,
@@ -242,7 +242,7 @@ class SimulatedService(StickyEngine):
             self._tell(self.records.opened)
         elif handle is not None:
             self._session = self._existing(str(handle))
-        if entry.does in ("prompts", "starts"):
+        if entry.does in _STARTING:
             self._about = {"prompt": str(values["prompt"]), "request_id": message.get("id")}
             self._ids = self._new_ids()
             if opened:
@@ -343,3 +343,15 @@ class SimulatedService(StickyEngine):
             if message["role"] in self.records.history and message["content"]
         ]
         return {"history": entries}
+
+
+def _fits(entry: ServiceRequest, params: Message) -> bool:
+    """Whether parameters are those of a request, which are as complete as a turn needs them."""
+    beside = value_at(params, entry.prompt.rpartition(".")[0]) if entry.members else None
+    return (
+        all(value_at(params, path) == value for path, value in entry.match.items())
+        and (
+            entry.does not in _STARTING or all(value_at(params, path) for path in (entry.handle, entry.prompt) if path)
+        )
+        and (not entry.members or (isinstance(beside, dict) and beside.keys() <= {*entry.members}))
+    )

@@ -54,6 +54,8 @@ def test_turns_on_lines(tmp_path: Path) -> None:
         of_tool("codex", prompt="other"),
         of_tool("codex-reply", prompt="lost", threadId="none"),
         of_tool("unknown"),
+        of_tool("codex", prompt="x", approvalPolicy="never"),
+        of_tool("codex-reply", prompt="x"),
         {"method": "no/such/method"},
     ]
     lines = [json.dumps({"jsonrpc": "2.0", "id": number, **request}) for number, request in enumerate(asked)]
@@ -66,10 +68,11 @@ def test_turns_on_lines(tmp_path: Path) -> None:
     )
     messages = [json.loads(line) for line in ran.stdout.splitlines()]
     answers = {message["id"]: message.get("result", message.get("error")) for message in messages if "id" in message}
-    assert sorted(answers) == [*range(6)]
+    assert sorted(answers) == [*range(8)]
     threads = [answers[number]["structuredContent"]["threadId"] for number in (1, 2)]
     assert threads[0] != threads[1]
-    assert (answers[3]["isError"], answers[4]["isError"], answers[5]["code"]) == (True, True, -32601)
+    assert [answers[number].get("isError") for number in (3, 4, 5, 6)] == [True] * 4
+    assert answers[7]["code"] == -32601
     events = [message["params"] for message in messages if message.get("method") == "codex/event"]
     of_first = [event["msg"] for event in events if event["_meta"] == {"requestId": 1, "threadId": threads[0]}]
     assert (of_first[0]["cwd"], of_first[-1]["type"]) == ("/a", "task_complete")
