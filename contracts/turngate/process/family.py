@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -246,31 +247,45 @@ class Family:
         self._search = Search()
 
     def settle(self, grace: float) -> tuple[tuple[Leftover, ...], float]:
-        """End what outlived the exited main process, after a grace period in seconds; return it and its CPU seconds."""
+        """End what outlived the exited main process, after a grace period in seconds; return it and its CPU seconds.
+
+        What goes on in new processes may have ended before it could be described. If nothing else is left, the first of
+        them that is caught stands for all.
+        """
         if not (rest := self._alive()):
             return (), 0.0
         wait_gone(rest, time.monotonic() + grace)
         rest = self._alive()
         cpu = _cpu(rest)
         leftovers = {process.pid: leftover(process, survived=False) for process in rest if not is_ending(process)}
-        return tuple((leftovers | {survivor.pid: survivor for survivor in self._end()}).values()), cpu
+
+        def on_catch(process: psutil.Process) -> None:
+            if not leftovers and not is_ending(process):
+                leftovers[process.pid] = leftover(process, survived=False)
+
+        survivors = self._end(on_catch)
+        return tuple((leftovers | {survivor.pid: survivor for survivor in survivors}).values()), cpu
 
     def end(self) -> tuple[tuple[Leftover, ...], float]:
         """End the whole tree with SIGTERM, later SIGKILL; return the survivors, and the CPU seconds before."""
         cpu = _cpu(self._alive())
         return self._end(), cpu
 
-    def _end(self) -> tuple[Leftover, ...]:
-        return tuple(leftover(process, survived=True) for process in end_all(self._sweep))
+    def _end(self, on_catch: Callable[[psutil.Process], None] = lambda _: None) -> tuple[Leftover, ...]:
+        return tuple(leftover(process, survived=True) for process in end_all(partial(self._sweep, on_catch)))
 
     def _alive(self) -> list[psutil.Process]:
         """Return the living processes of the tree, the main process included."""
         return self._search.thoroughly(self._found)
 
-    def _sweep(self, number: signal.Signals) -> Found:
-        """Signal each process outside of the group of the main process when it is found, then that group at once."""
+    def _sweep(self, on_catch: Callable[[psutil.Process], None], number: signal.Signals) -> Found:
+        """Signal each process outside of the group of the main process when it is found, then that group at once.
+
+        `on_catch` gets each process before it is signalled.
+        """
 
         def send(process: psutil.Process) -> None:
+            on_catch(process)
             with suppress(psutil.Error, OSError):
                 if os.getpgid(process.pid) != self._pid:
                     process.send_signal(number)

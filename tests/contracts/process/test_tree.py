@@ -115,6 +115,25 @@ def test_what_goes_on_in_new_processes_and_sessions_is_ended(
     assert not any(leftover.survived for leftover in outcome.leftovers)
 
 
+def test_what_goes_on_in_new_processes_is_told_although_each_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that has gone on before it could be described is told once one of its followers is caught."""
+    measure = family._cpu
+
+    def measured(processes: list[psutil.Process]) -> float:
+        cpu = measure(processes)
+        family.wait_gone(processes, float("inf"))
+        return cpu
+
+    monkeypatch.setattr(family, "_cpu", measured)
+    with hopper(tmp_path) as hops:
+        outcome = run(hopping(hops))
+        assert hops.is_gone()
+    [leftover] = outcome.leftovers
+    assert not leftover.survived
+
+
 def test_a_stop_ends_what_goes_on_in_new_processes(tmp_path: Path) -> None:
     """The end of a tree from outside ends such a process, too."""
     stop = Stop()
