@@ -37,9 +37,10 @@ def auto_flags_in(tokens: Sequence[str], contract: EngineContract | Flags) -> tu
     return tuple(dict.fromkeys(found))
 
 
-def has_auto_word(word: str, contract: EngineContract | Flags) -> bool:
-    """Whether a release has one of `AUTO_WORDS`."""
-    return any(word in (flag.flag, *flag.aliases) for flag in contract.auto_flags)
+def accepted_auto_words(contract: EngineContract) -> tuple[str, ...]:
+    """Return those of `AUTO_WORDS` that mode auto accepts and replaces: the release has them."""
+    names = {name for flag in contract.auto_flags for name in (flag.flag, *flag.aliases)}
+    return tuple(word for word in AUTO_WORDS if contract.launch.auto and word in names)
 
 
 def _occurrences(tokens: Sequence[str], contract: EngineContract | Flags) -> Iterator[tuple[str, AutoFlag, str | None]]:

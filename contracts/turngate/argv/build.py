@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from turngate.argv.artifacts import check_artifacts
-from turngate.argv.auto_flags import AUTO_WORDS, auto_flags_in, has_auto_word
+from turngate.argv.auto_flags import AUTO_WORDS, accepted_auto_words, auto_flags_in
 from turngate.argv.file_marks import check_file_marks
 from turngate.argv.interactive import PlacedOption, check_interactive, read_options
 from turngate.contract.engine_contract import EngineContract
@@ -241,7 +241,7 @@ def _without_auto_words(contract: EngineContract, mode: Mode, options: Sequence[
         elif mode is Mode.INTERACTIVE:
             hint = "remove it: only mode auto acts without asking"
             raise AutoFlagRefusedError(f"{word} is not a known option of {contract.engine}", hint, word)
-        elif not has_auto_word(word, contract):
+        elif word not in accepted_auto_words(contract):
             hint = f"remove it: mode auto passes {' '.join(contract.launch.auto)}"
             raise RefusedError(f"{word} is not a known option of {contract.engine}", hint, word)
     return kept

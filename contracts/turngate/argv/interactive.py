@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from turngate.argv.auto_flags import accepted_auto_words
 from turngate.contract.engine_contract import EngineContract
 from turngate.contract.launch import AllowedKey, AllowedValues, Option
 from turngate.errors import RefusedError
@@ -26,7 +27,8 @@ def allowed(contract: EngineContract, mode: Mode, flags: Sequence[str] | None = 
     options = [option for option in contract.options if flags is None or option.flag in flags]
     if mode is Mode.INTERACTIVE:
         return tuple(line for option in options for line in _uses(option))
-    return tuple(_names(option) + (" VALUE" if option.value != "none" else "") for option in options)
+    listed = tuple(_names(option) + (" VALUE" if option.value != "none" else "") for option in options)
+    return (*listed, *(accepted_auto_words(contract) if flags is None else ()))
 
 
 def allowed_hint(contract: EngineContract, mode: Mode) -> str:

@@ -122,8 +122,9 @@ def migrate(paths: Sequence[Path], *, write: bool, as_json: bool) -> int:
 def options(target: str, mode: str, as_json: bool) -> None:
     """List the options that callers may pass to an engine.
 
-    Mode auto takes every option of the contract. Mode interactive takes only what is listed: an option, its values, and
-    the keys of a key=value option. A path must stay in the workspace, also through symbolic links.
+    Mode auto takes every option of the contract, and replaces --yolo or --full-auto where the release has it. Mode
+    interactive takes only what is listed: an option, its values, and the keys of a key=value option. A path must stay
+    in the workspace, also through symbolic links.
     """
     from msgspec import json
 

@@ -18,9 +18,10 @@ def test_interactive_lists_what_may_be_passed_and_how() -> None:
 
 
 def test_auto_lists_every_option() -> None:
-    """In mode auto every option of the contract is allowed, with any value."""
+    """In mode auto every option of the contract is allowed, with any value, and the words for this mode."""
     lines = allowed(NEWEST["codex"], Mode.AUTO)
-    assert [line.partition(" ")[0].rstrip(",") for line in lines] == [o.flag for o in NEWEST["codex"].options]
+    listed = [line.partition(" ")[0].rstrip(",") for line in lines]
+    assert listed == [*(o.flag for o in NEWEST["codex"].options), "--yolo"]
     assert {"--oss", "--cd, -C VALUE"} <= set(lines)
 
 
