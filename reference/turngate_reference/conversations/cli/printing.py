@@ -99,10 +99,12 @@ def question_lines(asked: "Interaction | AskedQuestion") -> list[str]:
 
 
 def as_json(done: Attempted | SentReply) -> str:
-    """Return a record as ASCII JSON, with what the engine reported beside its answer, if it reported anything."""
-    if isinstance(done, SentReply) or not done.attempt.reading.reported:
+    """Return a record as ASCII JSON, with the agent's answer, and what the engine reported beside it, if anything."""
+    if isinstance(done, SentReply):
         return as_text(done.record)
-    return json.dumps({**done.record.to_json(), "reported": to_builtins(done.attempt.reading.reported)}, indent=2)
+    reading = done.attempt.reading
+    reported = {"reported": to_builtins(reading.reported)} if reading.reported else {}
+    return json.dumps({**done.record.to_json(), "answer": reading.final_text, **reported}, indent=2)
 
 
 def sent(reply: SentReply) -> str:

@@ -34,9 +34,7 @@ _CODES = """Exits with the engine's exit code (128 + N if signal N killed it), e
 its result can't be saved, 124 the engine was still running at its time limit, 130 interrupted, 141 the reader of the
 output is gone."""
 
-_as_json = click.option(
-    "--json", "as_json", is_flag=True, help="Print the handle record as JSON instead of the answer."
-)
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON: the handle record with the answer.")
 
 
 _file_marks = click.option(

@@ -203,11 +203,12 @@ def test_mode_auto_passes_the_auto_flags(cli_env: CliEnv) -> None:
     assert all("--sandbox workspace-write" in " ".join(call["argv"]) for call in cli_env.calls())
 
 
-def test_json_prints_the_record_instead(cli_env: CliEnv) -> None:
-    """With --json, stdout holds only the valid record, and stderr only diagnostics."""
-    cli_env.engine("codex", d.codex("hi"))
+def test_json_is_the_record_and_the_answer(cli_env: CliEnv) -> None:
+    """With --json, stdout holds only the valid record with the answer, and stderr only diagnostics."""
+    cli_env.engine("codex", d.codex("é\x1b[1m\nhi"))
     said = cli_env.type("start", "codex", "--json", "hello")
     record = json.loads(said.out)
+    assert record.pop("answer") == "é\x1b[1m\nhi"
     jsonschema.validate(record, load.schema("handle-record"))
     assert record == cli_env.only_record()
     assert said.err == ""
@@ -218,7 +219,7 @@ def test_json_has_what_the_engine_reports_beside_its_answer(cli_env: CliEnv) -> 
     error = {"type": "item.completed", "item": {"type": "error", "message": "no metadata"}}
     cli_env.engine("codex", d.codex("hi", more=[["stdout", json.dumps(error) + "\n"]]))
     printed = json.loads(cli_env.type("start", "codex", "--json", "hello").out)
-    assert printed.pop("reported") == [{"kind": "error", "text": "no metadata"}]
+    assert (printed.pop("answer"), printed.pop("reported")) == ("hi", [{"kind": "error", "text": "no metadata"}])
     assert printed == cli_env.only_record()
 
 
@@ -319,7 +320,8 @@ def test_json_before_the_handle_is_ours_and_after_it_the_message(cli_env: CliEnv
     """Options of turngate must come before the handle."""
     cli_env.engine("codex", d.codex("hi"))
     handle = cli_env.begin()
-    assert json.loads(cli_env.type("resume", "--json", handle, "--json").out) == cli_env.record(handle)
+    printed = json.loads(cli_env.type("resume", "--json", handle, "--json").out)
+    assert printed == {**cli_env.record(handle), "answer": "hi"}
     assert cli_env.calls()[1]["stdin"] == "--json"
 
 
