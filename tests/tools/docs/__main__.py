@@ -1,5 +1,6 @@
 """`make readme`: updates the command outputs on the pages, and takes the pictures."""
 
+import argparse
 import sys
 import tempfile
 from functools import partial
@@ -16,6 +17,7 @@ PICTURE = ROOT / "docs" / "images" / "report.png"
 
 def main() -> int:
     """Update the outputs, the picture of the README's report, and those of the server's page."""
+    argparse.ArgumentParser(prog="python -m tests.tools.docs", description=__doc__).parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for page in PAGES:
