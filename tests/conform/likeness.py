@@ -53,21 +53,27 @@ AT_ONCE = 2
 PATIENCE = 120.0  # seconds; no fault is played, so only a slow machine needs them
 HEAD = """# Simulated and real engines
 
-See here where a [simulated engine](simulated-engines.md) behaves differently from the real one, so that you know what
-your tests can't show. turngate's tests play every scenario without a fault on both, with right and wrong orchestrators.
-The scenarios {of_text}
-are about the user's text and directory alone: the right orchestrators play them, of those that keep a process one for
-each protocol, and the wrong ones that fail there.
+This page shows where a [simulated engine](simulated-engines.md) behaves differently from the real one, so that you know
+what your tests can't show. turngate's tests play every scenario without a fault on both engines, with right and wrong
+orchestrators. These scenarios are about the user's text and directory alone:
+{of_text}.
+They are played by the right orchestrators and by the wrong ones that fail there. Of the right orchestrators that keep a
+process, only one for each protocol plays them.
 
-The tests compare how each orchestrator ended and what it printed, which requests the model got, and how many sessions
-are stored. Of a request they compare the model, if the orchestrator asked for one, and which of the user's texts are in
-it, in order. They don't compare an engine's own instructions and tools, which a simulation doesn't have, and leave out
-what an engine asks beside the turn, as for a title. Of each call they compare its exit code, its session ids, the kinds
-of its records, what the model said, whether its sessions are stored, and whether it prints on stderr. A process for
-several turns counts as one call, of which the tests compare the kinds of messages in any order. Nothing records what an
-engine sends over HTTP, so of `opencode serve` they compare only the requests, the stored sessions and the result.
+The tests compare the following:
 
-If a difference has no reason in the second table, a nightly test fails. All of this took {minutes} minutes of CPU time.
+- **For each orchestrator**, how it ended, what it printed, which requests the model got, and how many sessions are
+  stored.
+- **For each request**, the model, if the orchestrator asked for one, and which of the user's texts are in it, in order.
+  The tests ignore an engine's own instructions and tools, which a simulation doesn't have, and requests beside the
+  turn, such as one for a title.
+- **For each call**, its exit code, its session ids, the kinds of its records, what the model said, whether its sessions
+  are stored, and whether it prints on stderr. A process for several turns counts as one call, and the kinds of its
+  messages are compared in any order.
+- **For `opencode serve`**, only the requests, the stored sessions and the result, because nothing records what an
+  engine sends over HTTP.
+
+If a difference has no reason in the second table, a nightly test fails.
 
 | engine | scenario | measured | CPU time in minutes | alike | different |
 |---|---|---|---|---|---|"""
@@ -227,8 +233,7 @@ def save(rows: Iterable[Row]) -> None:
 def rendered(rows: Iterable[Row]) -> str:
     """Return the page as Markdown."""
     listed = tuple(rows)
-    minutes, of_text = sum(row.cpu_seconds for row in listed) // 60, ", ".join(f"`{name}`" for name in OF_TEXT)
-    lines = [HEAD.format(minutes=minutes, of_text=of_text)]
+    lines = [HEAD.format(of_text=", ".join(f"`{name}`" for name in OF_TEXT))]
     for row in listed:
         unlike = {found.driver for found in row.differences}
         counted = f"{row.cpu_seconds / 60:.1f} | {len(row.drivers) - len(unlike)} | {len(unlike)}"

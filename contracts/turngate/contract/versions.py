@@ -73,9 +73,9 @@ class Range(Struct, frozen=True):
         return _before(self.since, other.until) and _before(other.since, self.until)
 
     def __str__(self) -> str:
-        """Render as `0.1.0 up to but without 0.2.0`, in the shortest true form."""
+        """Render as `0.1.0 up to but not including 0.2.0`, in the shortest true form."""
         if self.since and self.until:
-            return f"{self.since} up to but without {self.until}"
+            return f"{self.since} up to but not including {self.until}"
         if self.since:
             return f"from {self.since}"
         return f"before {self.until}" if self.until else "every release"

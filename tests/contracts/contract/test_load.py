@@ -115,7 +115,7 @@ def test_errors_name_what_they_are_about() -> None:
         Contract(parse(ranged, "small.yaml")).at("0.99.0")
     assert str(raised.value) == (
         "small.yaml: $.launch: the contract doesn't cover small 0.99.0: "
-        "`launch` covers 0.100.0 up to but without 0.140.0, from 0.140.0"
+        "`launch` covers 0.100.0 up to but not including 0.140.0, from 0.140.0"
     )
 
 

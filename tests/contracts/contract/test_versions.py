@@ -70,7 +70,7 @@ def test_overlap_is_a_shared_version(one: Range, other: Range) -> None:
         (Range(), "every release"),
         (Range("1.0.0"), "from 1.0.0"),
         (Range(None, "2.0.0"), "before 2.0.0"),
-        (Range("1.0.0", "2.0.0"), "1.0.0 up to but without 2.0.0"),
+        (Range("1.0.0", "2.0.0"), "1.0.0 up to but not including 2.0.0"),
     ],
 )
 def test_range_is_reported_in_words(held: Range, said: str) -> None:
@@ -135,7 +135,7 @@ def test_an_entry_may_say_what_changed() -> None:
     assert [contract.sticky.transport for contract in contracts] == ["none", "acp", "acp"]
     assert [contract.sticky.argv[:1] for contract in contracts] == [(), ("--acp",), ("acp",)]
     assert ["sticky" in contract.unverified for contract in contracts] == [True, False, False]
-    with pytest.raises(NotCoveredError, match=r"covers before 1.0.0, 1.0.0 up to but without 2.0.0, 2.0.0 up to"):
+    with pytest.raises(NotCoveredError, match=r"covers before 1.0.0, 1.0.0 up to but not including 2.0.0, 2.0.0 up to"):
         load.Contract(load.parse(text, "f")).at("3.0.0")
 
 

@@ -49,7 +49,7 @@ def page(known: Histories) -> str:
         "set](exit-codes.md#clause-sets).\n\n"
         "*Tested* says how many of the stable releases in the range of that row were tested. If turngate can't\n"
         "install an engine, or its vendor withdrew it, recordings of the engine are judged instead, on the clauses\n"
-        "that recordings can answer. `make history` measures all this, and `make compatibility` writes this page.\n\n"
+        "that recordings can answer.\n\n"
         f"{''.join(parts)}"
     ).rstrip() + "\n"
 
