@@ -1,5 +1,6 @@
 """Tests of handle records: written atomically, readable by later versions, unchanged when unreadable."""
 
+import functools
 import json
 import os
 import signal
@@ -94,8 +95,8 @@ def test_fields_of_a_record_that_are_not_known_are_passed_over(cli_env: CliEnv, 
 
 FIRST_FORMAT = """{
   "schema": "turngate.handle-record/1",
-  "handle": "k3n9x2ab",
-  "runId": "20260101T000000Z-codex-k3n9x2ab",
+  "handle": "HANDLE",
+  "runId": "20260101T000000Z-codex-HANDLE",
   "runDirectory": "ROOT",
   "agentName": "codex",
   "session": {"field": "thread_id", "value": "SESSION"},
@@ -122,15 +123,15 @@ FIRST_FORMAT = """{
 )
 def test_a_record_of_format_1_is_read_and_continued(cli_env: CliEnv, handle: str, word: str, state: str) -> None:
     """It is shown in today's words, stays as it is until its next turn, and has the new format after it."""
-    (cli_env.data / "handles" / f"{handle}.json").unlink()
-    path = cli_env.data / "handles" / "k3n9x2ab.json"
-    first = FIRST_FORMAT.replace("ROOT", str(cli_env.root)).replace("SESSION", d.SESSION).replace("STATE", word)
+    path = cli_env.data / "handles" / f"{handle}.json"
+    values = {"ROOT": str(cli_env.root), "SESSION": d.SESSION, "STATE": word, "HANDLE": handle}
+    first = functools.reduce(lambda text, slot: text.replace(*slot), values.items(), FIRST_FORMAT)
     path.write_text(first)
-    shown = json.loads(cli_env.type("handles", "show", "k3n").out)
+    shown = json.loads(cli_env.type("handles", "show", handle).out)
     assert (shown["schema"], shown["state"]) == ("turngate.handle-record/2", state)
     assert path.read_text() == first
-    assert cli_env.type("resume", "k3n", "go on").code == 0
-    record = cli_env.record("k3n9x2ab")
+    assert cli_env.type("resume", handle, "go on").code == 0
+    record = cli_env.record(handle)
     assert (record["schema"], record["state"], record["turns"]) == ("turngate.handle-record/2", "succeeded", 4)
 
 

@@ -105,7 +105,7 @@ class ServedRun(Struct, frozen=True):
                 chore=partial(self._end_if_unwanted, stop),
             )
             written = owner.play(claimed, stop).written
-        unsaved = ""
+        unsaved = "" if written else "the database could not be written"
         if written is not None and not written.counts:
             unsaved = "turngate serve took this terminal for dead and ended the run"
         ended = runs.find(self.store, claimed.run_id) or claimed

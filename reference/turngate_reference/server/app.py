@@ -1,12 +1,13 @@
 """Builds a server on one data directory: store, engines, queue, and commands.
 
-Its threads, beside those that serve HTTP: `turngate-owner` owns the runs that hold a slot, and alone moves them. A
+Its threads, beside those that serve HTTP: `turngate-owner` owns the runs that hold a slot, and ends their turns. A
 thread with the handle of a run does for it what takes long: it prepares a turn, reads its engine to the end, or judges
-its answer. `turngate-kept` reads all kept processes, and two workers start and end them. `turngate-collect` and
+its answer. `turngate-kept` reads all kept processes; two workers start them, and two end them. `turngate-collect` and
 `turngate-look-ENGINE` examine engines. `turngate-terminals` ends the turns of dead terminals, when there are any.
 """
 
 import os
+import sqlite3
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
@@ -77,6 +78,9 @@ class Server:
             except UnicodeEncodeError as odd:
                 what = f"the path of the data directory {str(root)!r} isn't valid UTF-8"
                 raise UsageError(what, "use another --data-dir") from odd
+            except sqlite3.Error as error:
+                what = f"the database {settings.data.database} can't be used: {error}"
+                raise MachineError(what, "retry later, or free some disk space") from error
             except OSError as error:
                 hint = "use another directory: --data-dir or TURNGATE_DATA_DIR"
                 raise MachineError(f"{root} can't be used: {error.strerror}", hint) from error

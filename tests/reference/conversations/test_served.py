@@ -20,7 +20,7 @@ from turngate.contract import load
 from turngate.process.family import is_alive
 from turngate_reference.conversations import served
 from turngate_reference.server.orchestrator import owner, transitions
-from turngate_reference.server.orchestrator.decide import failed
+from turngate_reference.server.orchestrator.decide import TurnResult, failed
 from turngate_reference.server.requests import ApiError
 from turngate_reference.server.store import runs
 from turngate_reference.states import RunErrorCode, State
@@ -375,7 +375,8 @@ def test_a_turn_whose_run_was_ended_by_the_server_is_told(server_env: ServerEnv)
     server_env.cli_env.meet()
     dead = failed(RunErrorCode.TERMINAL_INTERRUPTED, "killed")
     with server_env.server.store.writing() as connection:
-        transitions.end(connection, server_env.server._records, runs.get(connection, run_id), dead)
+        run = runs.get(connection, run_id)
+        transitions.end(connection, server_env.server._records, run, dead, TurnResult(process=run.process))
     _, err = terminal.communicate(timeout=60)
     assert terminal.returncode == 6, err
     assert "could not be saved: turngate serve took this terminal for dead and ended the run" in err

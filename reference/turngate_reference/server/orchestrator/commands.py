@@ -290,7 +290,7 @@ class Commands(Struct, frozen=True):
         If the session is gone, the next turn fails the run, which keeps the reply.
         """
         once = IdempotentRequest(f"POST /v1/runs/{run_id}/interaction/reply", key)
-        engine, obstacle = self._resumed_engine(run_id)
+        judged, refused = self._judged(run_id, reply)
         with self.store.writing() as connection:
             if (before := once.answer(connection)) is not None:
                 return before
@@ -304,9 +304,10 @@ class Commands(Struct, frozen=True):
                 hint = f"read {run.links['interaction']} and reply to the open question"
                 raise ApiError("INTERACTION_STALE", f"{reply.interaction_id[:100]!r} is not the open question", hint)
             question = runs.question_in(connection, reply.interaction_id)
-            if obstacle is not None and not obstacle.is_final:
-                raise ApiError(obstacle.code, obstacle.detail, obstacle.hint) from obstacle
-            self.admission.check_reply(run, question, reply, engine)
+            if judged is None or judged.pending_interaction_id != reply.interaction_id:
+                raise ApiError("NOT_WAITING", "the question was opened again just now", "send the reply again")
+            if refused is not None:
+                raise refused
             transitions.take_reply(connection, run, reply.response, permission=question.request_id is not None)
             run = runs.get(connection, run_id)
             answer = structs.replace(_accepted(run), interaction_id=reply.interaction_id)
@@ -340,7 +341,7 @@ class Commands(Struct, frozen=True):
                         return before
                     if runs.get(connection, run_id) != run:
                         raise ApiError("NOT_CONTINUABLE", "the run has changed meanwhile", "look at it again")
-                    transitions.continue_ended(connection, run, request.message)
+                    transitions.continue_ended(connection, self.records, run, request.message)
                     run = runs.get(connection, run_id)
                     answer = _accepted(run)
                     once.keep(connection, run_id, answer)
@@ -387,15 +388,26 @@ class Commands(Struct, frozen=True):
         self.owner.stop(run)
         return structs.replace(_accepted(run), cancel_requested=run.cancel_requested)
 
-    def _resumed_engine(self, run_id: str) -> tuple[InstalledEngine | None, ObstacleError | None]:
-        """Return the engine that a reply would resume, if there is one, or why it can't."""
-        run = runs.find(self.store, run_id)
-        if run is None or run.state is not State.WAITING_USER or run.is_sticky:
-            return None, None
+    def _judged(self, run_id: str, reply: ReplyRequest) -> tuple[Run | None, ApiError | None]:
+        """Return a run, and why its engine can't take a reply to its open question; None: nothing speaks against it.
+
+        This reads files and may run the engine, so it comes before the transaction.
+        """
+        run, question = runs.find(self.store, run_id), runs.question(self.store, reply.interaction_id)
+        if run is None or question is None or run.pending_interaction_id != reply.interaction_id:
+            return run, None
+        engine = None
         try:
-            return self.admission.engine_to_resume(run), None
+            if not run.is_sticky:
+                engine = self.admission.engine_to_resume(run)
         except ObstacleError as obstacle:
-            return None, obstacle
+            if not obstacle.is_final:
+                return run, ApiError(obstacle.code, obstacle.detail, obstacle.hint)
+        try:
+            self.admission.check_reply(run, question, reply, engine)
+        except ApiError as refused:
+            return run, refused
+        return run, None
 
 
 def _existing(connection: sqlite3.Connection, run_id: str) -> Run:

@@ -204,7 +204,13 @@ class Engines:
             if engine in self._looking or self._stop.is_set():
                 return
             self._looking.add(engine)
-        threading.Thread(target=self._look, args=(engine,), name=f"turngate-look-{engine}", daemon=True).start()
+        try:
+            threading.Thread(target=self._look, args=(engine,), name=f"turngate-look-{engine}", daemon=True).start()
+        except (RuntimeError, MemoryError):  # no thread is free: whoever asks again tries again
+            with self._news:
+                self._looking.discard(engine)
+                self._news.notify_all()
+            raise
 
     def _look(self, engine: str) -> None:
         settled = False

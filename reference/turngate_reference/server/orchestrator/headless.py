@@ -169,7 +169,7 @@ class TurnWork(Struct, frozen=True):
     ) -> Played:
         """Run the turn's own process to its end; TurnFailed if it could not be run.
 
-        `on_start` gets its id and its start time, which is None if it is gone already.
+        `on_start` gets its id and its start time, which is None if it can't be read, as when it is gone already.
         """
         run = plan.run
         log.debug("%s turn %s: %s %s", run.run_id, run.turn_index, run.engine, shlex.join(built.own_arguments))
@@ -178,7 +178,7 @@ class TurnWork(Struct, frozen=True):
 
         def started(pid: int) -> None:
             at = None
-            with suppress(psutil.NoSuchProcess):
+            with suppress(psutil.Error, OSError):  # whatever fails here, the process has the prompt
                 at = start_time(pid)
             on_start(pid, at)
 

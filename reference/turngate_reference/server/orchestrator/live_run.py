@@ -342,9 +342,8 @@ class LiveRun:
     def _end(self) -> None:
         """Write the end of the turn."""
         decision, result = self.judged.decision, replace(self.judged.result, process=self.note)
-        is_sent = self._is_sent or self.plan is None or self.plan.command is None
         store, records = self.means.store, self.means.records
-        self.written = transitions.end_turn(store, records, self.run, decision, result, is_sent=is_sent)
+        self.written = transitions.end_turn(store, records, self.run, decision, result, is_sent=self._is_sent)
         self.turn(self.written or TurnCause.MUST_END)
         if self.written is not None:
             self.means.observe(self.run.engine, result.outcome, result.seconds or 0.0)
@@ -390,6 +389,7 @@ class LiveRun:
             case events.Opened():
                 self._put(lambda connection: runs.change(connection, run.run_id, process=note))
             case events.PromptSent() if plan is not None:
+                self._is_sent = True
                 argv, version = life.opened.argv if life.opened else (), plan.engine.version
                 delivery = Delivery.NEW_PROCESS if plan.opens else Delivery.LIVING_PROCESS
                 self._put(lambda connection: transitions.note_start(connection, run, argv, version, delivery))

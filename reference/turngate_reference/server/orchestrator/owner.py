@@ -15,6 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
 
 from turngate import Stop
 from turngate_reference.server.orchestrator import transitions
@@ -75,7 +76,7 @@ class Owner:
             observe=observe,
         )
         self._unsettled, self._gives_up, self._chore = unsettled, gives_up, chore
-        self._happened: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._happened: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._live: dict[str, LiveRun] = {}
         self._may_claim, self._is_closing = slots > 0, False
         self._retry, self._next_chore = -math.inf, clock() + CHORE_SECONDS
@@ -101,7 +102,7 @@ class Owner:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def post(self, happened: Callable[[], None]) -> None:
+    def post(self, happened: Callable[[], object]) -> None:
         """Let the owner do something that has happened, from any thread."""
         self._happened.put(happened)
 
@@ -111,11 +112,7 @@ class Owner:
 
     def proceed(self, run: Run) -> None:
         """Play the next turn of a run, which a reply has begun, in the process that it keeps."""
-
-        def begin() -> None:
-            self._begin(run, Stop())
-
-        self.post(begin)
+        self.post(partial(self._begin, run, Stop()))
 
     def decide(self, run_id: str, decided: Decided) -> None:
         """Pass on what the user has decided about an action."""
@@ -175,7 +172,7 @@ class Owner:
         retry = self._retry if self._may_claim or any(live.todo for live in lives) else math.inf
         return min(self._next_chore, retry, *(live.due for live in lives))
 
-    def _safely(self, action: Callable[[], None]) -> None:
+    def _safely(self, action: Callable[[], object]) -> None:
         try:
             action()
         except Exception:

@@ -110,16 +110,22 @@ def _lost(run: Summary) -> Decision | None:
 
 
 def _end(store: Store, records: Records, run: Run, decision: Decision, left: ProcessNote | None) -> None:
-    """End a run, and its turn if that had not ended; `left` is the note of a process that could not be ended."""
-    if run.cancel_requested:
-        decision = Decision(Cause.CANCELED)
+    """End a run, and its turn if that had not ended; `left` is the note of a process that could not be ended.
+
+    Its user may have canceled it since it was read.
+    """
     if decision.error is not None:
         decision = replace(decision, error=with_session(run, decision.error))
     caveats: tuple[Reported, ...] = ()
     with suppress(ContractError):
         caveats = session_caveats(contract_for(run.engine, run.engine_version), failed=True, killed=True)
     with store.writing() as connection:
-        transitions.end(connection, records, run, decision, TurnResult(process=left, reported=caveats))
+        current = runs.get(connection, run.run_id)
+        if (current.state, current.turn_index) != (run.state, run.turn_index):
+            return
+        if current.cancel_requested:
+            decision = Decision(Cause.CANCELED)
+        transitions.end(connection, records, current, decision, TurnResult(process=left, reported=caveats))
 
 
 def noted_processes(note: ProcessNote | None) -> list[Noted]:

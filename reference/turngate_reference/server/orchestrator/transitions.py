@@ -120,10 +120,10 @@ def take_reply(connection: sqlite3.Connection, run: Run, response: str, *, permi
         )
 
 
-def continue_ended(connection: sqlite3.Connection, run: Run, message: str) -> None:
+def continue_ended(connection: sqlite3.Connection, records: Records, run: Run, message: str) -> None:
     """Queue a run that has ended again, with a message as the answer to how it should go on.
 
-    The result that it had stays with its last turn.
+    The result that it had stays with its last turn. Its record is written, so that nobody removes it as an old one.
     """
     ended = {State.SUCCEEDED: "The run has succeeded.", State.CANCELED: "The run was canceled."}
     why = f"The run failed: {run.error.detail} ({run.error.code})." if run.error else ended[run.state]
@@ -137,6 +137,7 @@ def continue_ended(connection: sqlite3.Connection, run: Run, message: str) -> No
     )
     columns = dict.fromkeys(("error", "final_data", "ended_at", "pending_interaction_id"))
     runs.transition(connection, run.run_id, run.state, Cause.CONTINUED, cancel_requested=0, **columns)
+    records.keep(run, State.QUEUED, run.session)
 
 
 def mark(store: Store, plan: Plan) -> None:
@@ -155,18 +156,22 @@ def note_sent(connection: sqlite3.Connection, run_id: str, *, sent: bool) -> Non
         runs.change(connection, run_id, process=replace(run.process, unsent=not sent))
 
 
-def can_return(run: Run, decision: Decision) -> bool:
-    """Whether the reply of a running turn, which ends with `decision`, goes back to its user: no process has it.
+def can_return(run: Run, error: RunError) -> bool:
+    """Whether the reply of a running turn, which ends with an error, goes back to its user: no process has it.
 
-    Not if the session is gone, since no later reply could reach it either.
+    Not if the session, or the process that the run keeps, is gone, since no later reply could reach it either.
     """
     is_unsent = run.state is State.RUNNING and run.process is not None and run.process.unsent
-    is_lost = decision.error is None or decision.error.code == RunErrorCode.SESSION_RESUME_FAILED
-    return is_unsent and not is_lost and not run.cancel_requested
+    return (
+        is_unsent
+        and not run.is_sticky
+        and error.code != RunErrorCode.SESSION_RESUME_FAILED
+        and not run.cancel_requested
+    )
 
 
 def return_reply(
-    connection: sqlite3.Connection, records: Records, run: Run, why: RunError | None, left: ProcessNote | None = None
+    connection: sqlite3.Connection, records: Records, run: Run, why: RunError, left: ProcessNote | None
 ) -> None:
     """Undo the claim of a turn for which no process was started, and open its question again.
 
@@ -177,12 +182,11 @@ def return_reply(
     add_event(connection, run.run_id, TurnEndEvent(run.turn_index, _RETURNED))
     columns: dict[str, Any] = {"turn_index": before, "process": left}
     runs.transition(connection, run.run_id, State.RUNNING, Cause.NOT_STARTED, **columns)
-    reason = why or RunError(RunErrorCode.ORCHESTRATOR_ERROR, "")
-    _keep_unsent(connection, question.interaction_id, question.response or "", reason)
+    _keep_unsent(connection, question.interaction_id, question.response or "", why)
     sql = "UPDATE interactions SET response = NULL, answered_at = NULL WHERE interaction_id = ?"
     connection.execute(sql, (question.interaction_id,))
     IdempotentRequest.forget(connection, run.run_id, before)
-    add_event(connection, run.run_id, ReplyReturnEvent(question.interaction_id, reason.code, reason.detail))
+    add_event(connection, run.run_id, ReplyReturnEvent(question.interaction_id, why.code, why.detail))
     pending = question.interaction_id
     runs.transition(connection, run.run_id, State.QUEUED, Cause.REPLY_RETURNED, pending_interaction_id=pending)
     # before the commit: whoever reads the new state finds the record
@@ -219,16 +223,17 @@ def end_turn(
     """End the running turn of a run, as `end` does; `is_sent`: a process may have got its prompt.
 
     None: nothing has changed, since a run is canceled only once the process that `result` names has ended. If somebody
-    has ended the run, only the files that the turn changed are recorded.
+    has ended the turn, only the files that it changed are recorded.
     """
     with store.writing() as connection:
-        if not is_sent:
-            note_sent(connection, run.run_id, sent=False)
         current = runs.get(connection, run.run_id)
-        if current.state in ENDED or current.turn_index != run.turn_index:
+        if current.state in ENDED or current.turn_index != run.turn_index or _is_of_another(current, run):
             if result.files is not None:
                 files.record(connection, run.run_id, run.turn_index, result.files)
             return Written(current.state, counts=False)
+        if not is_sent:
+            note_sent(connection, run.run_id, sent=False)
+            current = runs.get(connection, run.run_id)
         if current.cancel_requested:
             if result.process is not None:
                 return None
@@ -236,16 +241,18 @@ def end_turn(
         return Written(end(connection, records, current, decision, result))
 
 
-def end(
-    connection: sqlite3.Connection, records: Records, run: Run, decision: Decision, result: TurnResult | None = None
-) -> State:
+def _is_of_another(current: Run, run: Run) -> bool:
+    """Whether the running turn was claimed again since: a reply that was returned may have begun one of this number."""
+    return current.process is not None and run.process is not None and current.process.tag != run.process.tag
+
+
+def end(connection: sqlite3.Connection, records: Records, run: Run, decision: Decision, result: TurnResult) -> State:
     """End the turn of a run, if one is open, and move the run; return its new state.
 
-    If the turn failed before a process got its reply, the reply goes back to its user, and the run waits again. The
-    process of the run stays noted if there is no result of a turn.
+    The caller has read `run` in this transaction. If the turn failed before a process got its reply, the reply goes
+    back to its user, and the run waits again.
     """
-    result = result or TurnResult(process=run.process)
-    if can_return(run, decision):
+    if decision.error is not None and can_return(run, decision.error):
         return_reply(connection, records, run, decision.error, result.process)
         return State.WAITING_USER
     keep_unsent_of(connection, run, decision)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from turngate import MachineError, Mode, RefusedError, Trust, engine_environment, session_locations
 from turngate.argv.trust import NO_TRUST
+from turngate.process.family import end_orphans
 from turngate_reference.engine.attempt import InstalledEngine, traces
 from turngate_reference.server.orchestrator.engines import Engines
 from turngate_reference.server.orchestrator.headless import (
@@ -20,6 +21,7 @@ from turngate_reference.server.orchestrator.headless import (
     reply_prompt,
 )
 from turngate_reference.server.orchestrator.profiles import Profiles, no_sticky_process
+from turngate_reference.server.orchestrator.recovery import noted_processes
 from turngate_reference.server.orchestrator.run_files import prepare_workspace
 from turngate_reference.server.orchestrator.turn_states import Plan, Prepared
 from turngate_reference.server.orchestrator.workspace_files import snapshot
@@ -38,7 +40,11 @@ class ServerTurns(TurnWork, frozen=True, kw_only=True):
     trust: Trust = NO_TRUST
 
     def prepare(self, run: Run, reply: str | None, kept: InstalledEngine | None) -> Prepared:
-        """Return what a turn needs; the engine of a kept process may have been uninstalled meanwhile."""
+        """Return what a turn needs; the engine of a kept process may have been uninstalled meanwhile.
+
+        What an earlier turn left, and nobody could end then, is ended first: it may use the session.
+        """
+        end_orphans(noted_processes(run.process.kept if run.process else None))
         if kept is not None:
             text = reply_prompt(reply or "", run.launch, _artifacts(run, kept))
             return Prepared(Plan(run, kept, {}, snapshot(run, with_texts=True), text=text))

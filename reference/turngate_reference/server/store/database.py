@@ -30,7 +30,7 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         """Open the file, and create or upgrade its tables; MachineError if it can't be used."""
-        self._changed = threading.Condition()
+        self._changed, self._changes = threading.Condition(), 0
         self._write_lock, self._read_lock = threading.Lock(), threading.Lock()
         try:
             # SQLite creates its other files with the mode of this one
@@ -64,8 +64,7 @@ class Store:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise
-        with self._changed:
-            self._changed.notify_all()
+        self.wake()
 
     def require_file(self) -> None:
         """Raise DatabaseGoneError unless the file that was opened is still in its place."""
@@ -99,19 +98,24 @@ class Store:
             yield from self._reader.execute(sql, values)
 
     def wait_for_event(self, run_id: str | None, after: int, timeout: float) -> bool:
-        """Wait until a run (None: any run) has an event later than `after`; False if none comes within `timeout`."""
+        """Wait until a run (None: any run) has an event later than `after`; False if none comes within `timeout`.
 
-        def is_there() -> bool:
-            if run_id is None:
-                return bool(self.read("SELECT 1 FROM events WHERE id > ? LIMIT 1", after))
-            return bool(self.read("SELECT 1 FROM events WHERE run_id = ? AND id > ? LIMIT 1", run_id, after))
-
-        with self._changed:
-            return self._changed.wait_for(is_there, timeout)
+        Whoever writes doesn't wait for those who look.
+        """
+        last = time.monotonic() + timeout
+        while True:
+            seen = self._changes
+            if self.read("SELECT 1 FROM events WHERE id > ? AND run_id = coalesce(?, run_id) LIMIT 1", after, run_id):
+                return True
+            if (left := last - time.monotonic()) <= 0:
+                return False
+            with self._changed:
+                self._changed.wait_for(lambda: self._changes != seen, left)  # noqa: B023 - it waits here
 
     def wake(self) -> None:
-        """Wake everyone who waits for an event, as when the server ends."""
+        """Wake everyone who waits for an event: one may be there, or the server ends."""
         with self._changed:
+            self._changes += 1
             self._changed.notify_all()
 
     def close(self) -> None:

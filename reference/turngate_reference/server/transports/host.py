@@ -57,15 +57,15 @@ _TRANSPORTS: dict[str, type[Transport]] = {
     "json_commands": JsonCommandsTransport,
     "stream_json": StreamJsonTransport,
 }
-# threads that start and end processes; more threads would slow the others down
+# threads that start processes, and as many that end them; more would slow the others down
 WORKERS = 2
 
 
 class HostedProcess:
     """One process; everything but `run` is called on its loop and returns at once."""
 
-    def __init__(self, request: OpenRequest, tell: Listener, executor: Executor) -> None:
-        self._request, self._tell, self._executor = request, tell, executor
+    def __init__(self, request: OpenRequest, tell: Listener, starters: Executor, enders: Executor) -> None:
+        self._request, self._tell, self._starters, self._enders = request, tell, starters, enders
         self._prompts: asyncio.Queue[str] = asyncio.Queue()
         self._ended = asyncio.Event()
         # the request that the user is deciding, while others wait for the lock; None decides a void one
@@ -95,12 +95,12 @@ class HostedProcess:
         exit_code = None
         try:
             process = EngineProcess(self._request)
-            await self._off_loop(process.start)
+            await _off_loop(self._starters, process.start)
             try:
                 await self._talk_to(process)
             finally:
                 process.hurry()
-                exit_code = await self._off_loop(process.end)
+                exit_code = await _off_loop(self._enders, process.end)
         except (RefusedError, ContractError, OSError) as ours:
             self._tell(Lost(f"turngate can't run the process: {ours}", ours=True))
         except (TurngateError, TransportError) as failed:
@@ -197,10 +197,10 @@ class HostedProcess:
             finally:
                 self._open = None
 
-    async def _off_loop(self, work: Callable[[], Any]) -> Any:
-        """Run a blocking call on a thread, to its end even if this task is cancelled."""
-        future = asyncio.get_running_loop().run_in_executor(self._executor, work)
-        return await asyncio.shield(future)
+
+async def _off_loop(executor: Executor, work: Callable[[], Any]) -> Any:
+    """Run a blocking call on a thread, to its end even if this task is cancelled."""
+    return await asyncio.shield(asyncio.get_running_loop().run_in_executor(executor, work))
 
 
 class ProcessHost(Host):
@@ -213,7 +213,9 @@ class ProcessHost(Host):
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._executor = ThreadPoolExecutor(WORKERS, "turngate-kept-worker")
+        # apart, since a start may wait long for a proof, and nobody should wait for it to end another process
+        self._starters = ThreadPoolExecutor(WORKERS, "turngate-kept-start")
+        self._enders = ThreadPoolExecutor(WORKERS, "turngate-kept-end")
         self._lock = threading.Lock()
         self._sessions: dict[str, HostedProcess] = {}
         self._runs: set[Future[None]] = set()
@@ -223,7 +225,9 @@ class ProcessHost(Host):
 
     def open(self, run_id: str, request: OpenRequest, listener: Listener) -> None:
         """Start a process for a run; ValueError if the run has one already, or the host is closed."""
-        session = HostedProcess(request, lambda event: self._tell(run_id, event, listener), self._executor)
+        session = HostedProcess(
+            request, lambda event: self._tell(run_id, event, listener), self._starters, self._enders
+        )
         with self._lock:
             if self._closed or run_id in self._sessions:
                 raise ValueError("the host is closed" if self._closed else f"{run_id} has a process already")
@@ -254,7 +258,8 @@ class ProcessHost(Host):
             wait(list(self._runs))
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
-            self._executor.shutdown()
+            self._starters.shutdown()
+            self._enders.shutdown()
             self._loop.close()
 
     def _call(self, run_id: str, what: Callable[[HostedProcess], None]) -> None:

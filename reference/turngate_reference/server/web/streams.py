@@ -4,6 +4,7 @@ import json
 import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 from turngate_reference.server.requests import ApiError
@@ -59,19 +60,19 @@ class EventStreams:
         It holds only the id of the last event, from which a reconnecting client continues.
         """
         yield b"retry: 1000\n\n"
-        silent = 0.0
+        sent = time.monotonic()
         try:
             while not (self.closing.is_set() or gone()):
                 after, is_news = runs.progress(store, run_id, after)
                 if is_news:
                     yield f"id: {after}\nevent: news\ndata: {{}}\n\n".encode()
-                    silent = 0.0
+                    sent = time.monotonic()
                     self.closing.wait(PAUSE)
-                elif not store.wait_for_event(run_id, after, self.tick):
-                    silent += self.tick
-                if silent >= self.heartbeat:
-                    silent = 0.0
+                    continue
+                if time.monotonic() - sent >= self.heartbeat:
                     yield b": heartbeat\n\n"
+                    sent = time.monotonic()
+                store.wait_for_event(run_id, after, self.tick)
         except sqlite3.Error as error:
             _log.warning("a stream of updates ended: %s", error)
 

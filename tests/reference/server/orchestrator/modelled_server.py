@@ -36,7 +36,7 @@ from turngate_reference.server.output_schema.worker import data_flaw
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.runs import Run, RunProfile, RunSession
-from turngate_reference.server.transports.events import Gone, Host, Opened, OpenRequest, ProcessEvent, PromptSent
+from turngate_reference.server.transports.events import Gone, Host, Lost, Opened, OpenRequest, ProcessEvent, PromptSent
 from turngate_reference.states import Cause, RunErrorCode, State
 
 SLOTS, TIMEOUT = 2, 100
@@ -53,13 +53,16 @@ UNSENT = TurnFailed(RunErrorCode.ENGINE_UNSAFE, "it was not guarded", unsent=Tru
 
 
 class ModelledHost(Host):
-    """Kept processes that do what a test says; `quick`: each is ready, and gone, at once."""
+    """Kept processes that do what a test says; `quick`: each is ready, and gone, at once.
+
+    `gone_at_prompt`: the next prompt comes too late.
+    """
 
     def __init__(self, *, quick: bool = True) -> None:
         self.listeners: dict[str, Callable[[ProcessEvent], None]] = {}
         self.prompts: list[str] = []
         self.ended: list[str] = []
-        self.quick = quick
+        self.quick, self.gone_at_prompt = quick, False
 
     def open(self, run_id: str, _request: object, listener: Callable[[ProcessEvent], None]) -> None:
         """Start a process."""
@@ -69,7 +72,11 @@ class ModelledHost(Host):
             listener(Opened(1, 1.0, "t", ("app-server",)))
 
     def prompt(self, run_id: str, _text: str) -> None:
-        """Count a prompt, which arrives."""
+        """Count a prompt, which arrives unless the process is gone."""
+        if self.gone_at_prompt:
+            self.tell(run_id, Lost("it exited"))
+            self.gone(run_id)
+            return
         self.prompts.append(run_id)
         self.tell(run_id, PromptSent())
 

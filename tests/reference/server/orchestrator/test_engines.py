@@ -8,11 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from msgspec import to_builtins
 
 from tests.longer import first_quick
+from tests.patience import PATIENCE
 from tests.probes.simulate.played import at_known_release
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
@@ -400,3 +402,19 @@ def test_the_last_probe_is_listed(cli_env: CliEnv, engines: Engines) -> None:
     }
     path.touch()
     assert (row(engines)["last_probe"], row(engines)["verified"]) == (None, "unproven")
+
+
+def test_an_engine_is_looked_at_once_a_thread_is_free_again(
+    cli_env: CliEnv, engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for a look that never began."""
+    cli_env.engine("codex", d.codex("hi"))
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", mock.Mock(side_effect=RuntimeError("can't start new thread")))
+        with pytest.raises(RuntimeError, match="new thread"):
+            engines.collect()
+    collecting = threading.Thread(target=engines.collect, daemon=True)
+    collecting.start()
+    collecting.join(PATIENCE)
+    assert not collecting.is_alive()
+    assert row(engines, patience=0)["version"] == "0.169.0"

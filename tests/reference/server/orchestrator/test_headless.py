@@ -1,5 +1,6 @@
 """Tests of one turn in a separate process: the checks before it starts, its result, and how it ends."""
 
+import errno
 import json
 import logging
 import shlex
@@ -179,13 +180,14 @@ def test_a_store_that_never_held_the_session_is_not_believed(server_env: ServerE
     server_env.wait(run_id, State.SUCCEEDED)
 
 
-def test_a_process_that_is_gone_before_it_is_noted_fails_nothing(
-    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [psutil.NoSuchProcess(1), OSError(errno.EMFILE, "Too many open files")])
+def test_a_process_that_can_not_be_noted_fails_nothing(
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    """As for any other process, its output decides."""
+    """It has the prompt, even if it is gone already or can't be looked at. As for any other, its output decides."""
 
-    def gone(pid: int) -> float:
-        raise psutil.NoSuchProcess(pid)
+    def gone(_pid: int) -> float:
+        raise error
 
     monkeypatch.setattr("turngate_reference.server.orchestrator.headless.start_time", gone)
     server_env.cli_env.engine("codex", d.codex(final(x=1)))

@@ -2,6 +2,7 @@
 
 import sqlite3
 import tempfile
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -26,11 +27,14 @@ from tests.reference.server.orchestrator.modelled_server import (
 )
 from tests.reference.server_env import ASK, final
 from turngate.process.execution import Stop
+from turngate_reference import handle_record
 from turngate_reference.data_dir import locked
 from turngate_reference.server.orchestrator import recovery, transitions
+from turngate_reference.server.orchestrator.commands import Commands
+from turngate_reference.server.orchestrator.decide import TurnResult
 from turngate_reference.server.orchestrator.owner import Owner
 from turngate_reference.server.output_schema.worker import data_flaw
-from turngate_reference.server.requests import ApiError
+from turngate_reference.server.requests import ApiError, ContinueRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.events import (
     StateEvent,
@@ -340,4 +344,84 @@ def test_a_run_that_is_being_canceled_asks_no_more(tmp_path: Path) -> None:
     world.settle()
     events = [event.data for event in runs.events(world.store, run_id, 0, 1000)]
     assert State.WAITING_USER not in [event.state for event in events if isinstance(event, StateEvent)]
+    world.close()
+
+
+@pytest.fixture(name="waiting")
+def _waiting(tmp_path: Path) -> Iterator[tuple[ModelledServer, Run]]:
+    """Provide a server with a run that waits for its user."""
+    world = ModelledServer(tmp_path, lambda: 0.0)
+    created(world, {"engine": "codex", "prompt": "p", "execution_mode": "interactive"})
+    world.settle()
+    (running,) = runs.in_state(world.store, State.RUNNING)
+    world.end_turn(running, ENDS["ask"])
+    (waits,) = runs.in_state(world.store, State.WAITING_USER)
+    yield world, waits
+    world.close()
+
+
+def test_a_cancel_counts_while_the_processes_of_a_dead_terminal_are_ended(
+    waiting: tuple[ModelledServer, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run is canceled: it neither fails, nor waits again with a mark that would cancel the next turn."""
+    world, run = waiting
+    assert transitions.claim_at_terminal(world.store, run, "blue", "tag")
+
+    def end(_noted: object) -> tuple[int, ...]:
+        world.commands.cancel(run.run_id)
+        return ()
+
+    monkeypatch.setattr(recovery, "end_orphans", end)
+    recovery.settle_terminal_turns(world.store, world.records)
+    assert runs.find(world.store, run.run_id).state is State.CANCELED  # type: ignore[union-attr]
+
+
+def test_a_terminal_that_was_taken_for_dead_does_not_end_a_later_turn(waiting: tuple[ModelledServer, Run]) -> None:
+    """Its turn has the number of a later one, but another tag; nor is the later one's reply taken for unsent."""
+    world, run = waiting
+    dead = transitions.claim_at_terminal(world.store, run, "blue", "dead")
+    recovery.settle_terminal_turns(world.store, world.records)
+    (again,) = runs.in_state(world.store, State.WAITING_USER)
+    later = transitions.claim_at_terminal(world.store, again, "red", "later")
+    assert dead
+    assert later
+    assert dead.turn_index == later.turn_index
+    with world.store.writing() as connection:
+        transitions.note_sent(connection, run.run_id, sent=True)
+    before = runs.find(world.store, run.run_id)
+    ended = transitions.end_turn(world.store, world.records, dead, ENDS["fail"], TurnResult(), is_sent=False)
+    assert ended
+    assert not ended.counts
+    assert runs.find(world.store, run.run_id) == before
+
+
+def test_a_run_that_is_continued_is_in_use(waiting: tuple[ModelledServer, Run]) -> None:
+    """Its record is written, so that `handles prune`, which has read an old one, keeps its directory."""
+    world, run = waiting
+    world.commands.cancel(run.run_id)
+    world.settle()
+    before = handle_record.read(world.records.data.record(run.handle))
+    with mock.patch.object(Commands, "no_continue", return_value=None):
+        world.commands.continue_run(run.run_id, ContinueRequest("go on"), None)
+    after = handle_record.read(world.records.data.record(run.handle))
+    assert (before.state, after.state) == (State.CANCELED, State.QUEUED)
+
+
+def test_a_reply_that_its_process_never_got_is_kept(tmp_path: Path) -> None:
+    """The run fails, since nothing else can continue it, and says what was not sent."""
+    world = ModelledServer(tmp_path, lambda: 0.0)
+    request = {"engine": "codex", "prompt": "p", "execution_mode": "interactive", "interactive_profile": NEEDS_PROCESS}
+    run_id = created(world, request).run_id
+    world.settle()
+    world.host.tell(run_id, TurnEnded(ASK, None, "t", declined=False))
+    world.settle()
+    (waits,) = runs.in_state(world.store, State.WAITING_USER)
+    world.host.gone_at_prompt = True
+    replied(world, run_id, {"interaction_id": waits.pending_interaction_id, "response": "red"})
+    world.settle()
+    (run,) = runs.in_state(world.store, State.FAILED)
+    unsent = runs.unsent_reply(world.store, run_id)
+    assert run.error
+    assert unsent
+    assert (run.error.code, unsent.response) == (RunErrorCode.INTERACTION_PROCESS_LOST, "red")
     world.close()

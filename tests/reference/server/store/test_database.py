@@ -2,12 +2,14 @@
 
 import contextlib
 import sqlite3
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.reference import cli_env as d
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.errors import MachineError, UsageError
@@ -119,3 +121,27 @@ def test_a_database_that_was_moved_away_takes_no_run(server_env: ServerEnv, back
     away.rename(database)
     assert server_env.server.obstacle() == ""
     server_env.wait(server_env.create(), State.SUCCEEDED)
+
+
+def test_who_writes_does_not_wait_for_who_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow query of somebody who waits for an event holds up no transaction."""
+    looking, go = threading.Event(), threading.Event()
+
+    def look(*_: object) -> list[object]:
+        looking.set()
+        go.wait()
+        return [1]
+
+    def write() -> None:
+        with store.writing():
+            pass
+
+    with contextlib.closing(Store(tmp_path / "turngate.db")) as store, ThreadPoolExecutor(2) as pool:
+        monkeypatch.setattr(store, "read", look)
+        waiter = pool.submit(store.wait_for_event, None, 0, PATIENCE)
+        looking.wait()
+        try:
+            pool.submit(write).result(PATIENCE)
+        finally:
+            go.set()
+        assert waiter.result()

@@ -7,6 +7,7 @@ import pytest
 from tests.reference.server.transports.stage import ReceivedEvents, Stage, contract
 from turngate.model import Mode
 from turngate.process.family import is_alive
+from turngate_reference.server.transports.engine_process import EngineProcess
 from turngate_reference.server.transports.events import Gone, Lost, Opened, TurnEnded
 from turngate_reference.server.transports.host import WORKERS, ProcessHost
 
@@ -94,3 +95,25 @@ def test_a_listener_that_fails_harms_nobody(stage: Stage, caplog: pytest.LogCapt
     received.until(Opened)
     assert stage.turn(received, "go on").failure is None
     assert "the listener is ill" in caplog.text
+
+
+def test_starts_that_take_long_delay_no_end(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process is ended at once, however many others wait for a proof that they are guarded."""
+    known = contract("app_server")
+    received, opened = stage.opened(known)
+    start, go = EngineProcess.start, threading.Event()
+
+    def slowly(process: EngineProcess) -> None:
+        go.wait()
+        start(process)
+
+    monkeypatch.setattr(EngineProcess, "start", slowly)
+    slow = [stage.open(known, run=f"slow-{number}") for number in range(WORKERS)]
+    stage.host.end("run")
+    try:
+        received.until(Gone)
+    finally:
+        go.set()
+    assert not is_alive(opened.pid)
+    for each in slow:
+        each.until(Opened)

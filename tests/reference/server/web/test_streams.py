@@ -5,6 +5,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from unittest import mock
 
 import pytest
 
@@ -252,3 +253,11 @@ def test_an_event_is_one_line_of_data() -> None:
     assert lines.count("\n") == 4
     assert lines.count("\r") == 0
     assert json.loads(lines.splitlines()[2].removeprefix("data: "))["text"] == "a\nevent: forged\r\n\n\ud800"
+
+
+def test_news_say_something_even_if_much_happens_that_is_no_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts of agents that come one after the other don't silence a stream that tells only states."""
+    monkeypatch.setattr(runs, "progress", lambda _store, _run, after: (after + 1, False))
+    store, most = mock.Mock(wait_for_event=lambda *_: True), iter(range(100))
+    news = EventStreams(heartbeat=1e-9).news(store, None, 0, gone=lambda: next(most, None) is None)
+    assert b": heartbeat\n\n" in news

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -12,11 +13,12 @@ from msgspec.structs import replace
 from tests.reference import cli_env as d
 from tests.reference.crash import kill_server
 from tests.reference.server_env import ASK, ServerEnv, final
+from turngate.argv.file_marks import check_file_marks
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.requests import ApiError, ContinueRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.events import ReplyReturnEvent
-from turngate_reference.server.store.runs import StoredQuestion, UnsentReply
+from turngate_reference.server.store.runs import Run, StoredQuestion, UnsentReply
 from turngate_reference.states import State
 
 
@@ -284,3 +286,38 @@ def test_a_cancel_comes_before_the_return(asked: tuple[ServerEnv, str, StoredQue
         server_env.reply(run_id, question)
         server_env.server.commands.cancel(run_id)
     assert server_env.wait(run_id, State.CANCELED).pending_interaction_id is None
+
+
+def test_a_reply_is_checked_before_the_transaction(
+    asked: tuple[ServerEnv, str, StoredQuestion], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others write meanwhile, since the check of a long reply reads files."""
+    server_env, run_id, question = asked
+
+    def checked(*of: Any) -> None:
+        with server_env.server.store.writing():
+            check_file_marks(*of)
+
+    monkeypatch.setattr("turngate_reference.server.orchestrator.commands.check_file_marks", checked)
+    server_env.reply(run_id, question)
+    server_env.wait(run_id, State.SUCCEEDED)
+
+
+def test_a_question_that_was_opened_again_during_the_check_takes_no_unchecked_reply(
+    asked: tuple[ServerEnv, str, StoredQuestion], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller is told to send the reply again."""
+    server_env, run_id, question = asked
+    find = runs.find
+
+    def late(*of: Any) -> Run | None:
+        run = find(*of)
+        return run and replace(run, pending_interaction_id=None)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "find", late)
+        with pytest.raises(ApiError, match="opened again") as refused:
+            server_env.reply(run_id, question)
+    assert (refused.value.code, refused.value.hint) == ("NOT_WAITING", "send the reply again")
+    server_env.reply(run_id, question)
+    server_env.wait(run_id, State.SUCCEEDED)
