@@ -29,8 +29,8 @@ Each transition is one transaction with all that belongs to it. What may be lost
   started. If the turn ends with the note, no process has the reply. One transaction then undoes the claim, so that the
   run is `queued` again, and returns the reply: the run waits with the same question, which keeps the reply as unsent,
   and the idempotency key of the reply is free again. A restart of the server finds the note and does the same. Only a
-  session that is gone fails the run, or a kept process that is gone before it gets the reply. The run keeps the reply as
-  unsent, too.
+  session that is gone fails the run, or a kept process that is gone before it gets the reply. The run keeps the reply
+  as unsent, too.
 - *Continued.* A run that has ended and whose session can be resumed goes to the end of the queue, with a message of its
   user. One transaction stores that as the answer to the question how to go on. The caller holds the lock of the handle,
   so that no terminal continues the session meanwhile.
