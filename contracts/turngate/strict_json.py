@@ -62,13 +62,14 @@ def flaw(value: Any) -> str | None:
 def _flaw_of_one(part: Any) -> str | None:
     """Return what is wrong with a value that holds no others."""
     if isinstance(part, str):
-        return None if part.isascii() or _is_text(part) else "text with an unpaired surrogate"
+        return None if part.isascii() or is_text(part) else "text with an unpaired surrogate"
     if isinstance(part, int):
         return None if abs(part) < _TOO_LARGE else f"a number with more than {MAX_DIGITS} digits"
     return "a number that isn't valid JSON" if isinstance(part, float) and not math.isfinite(part) else None
 
 
-def _is_text(text: str) -> bool:
+def is_text(text: str) -> bool:
+    """Whether a text can be written as UTF-8: it has no unpaired surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:

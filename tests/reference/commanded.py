@@ -2,6 +2,7 @@
 
 from typing import Any, Protocol
 
+from turngate.decoding import convert
 from turngate_reference.server.orchestrator.commands import Commands
 from turngate_reference.server.requests import IdempotencyKey, ReplyRequest, RunRequest
 from turngate_reference.server.store.runs import Accepted
@@ -20,4 +21,4 @@ def created(server: Commanded, body: dict[str, Any], key: str | None = None) -> 
 
 def replied(server: Commanded, run_id: str, body: dict[str, Any], key: str | None = None) -> Accepted:
     """Reply to a question as the edge of the web does; return the answer."""
-    return server.commands.reply(run_id, ReplyRequest.of(body), IdempotencyKey.of(key, body))
+    return server.commands.reply(run_id, convert(body, ReplyRequest), IdempotencyKey.of(key, body))

@@ -2,12 +2,11 @@
 
 import json
 from contextlib import suppress
-from functools import reduce
-from typing import Any
 
 from turngate import EngineContract
 from turngate.contract.clauses import Reason
 from turngate.contract.verdict import Finding
+from turngate.turn.records import value_at
 from turngate_probes.clauses.checks import SkippedError, check, fail_if, passed
 from turngate_probes.clauses.stream import RESUMABLE
 from turngate_probes.harness.observations import NotObservedError, Observations, Turn
@@ -59,10 +58,6 @@ def _is(asked: str, model: str | None) -> bool:
 
 def _value(request: Exchange, path: str) -> object:
     """Return what is at a dotted path of a request; None if nothing is."""
-
-    def member(value: Any, name: str) -> Any:
-        return value.get(name) if isinstance(value, dict) else None
-
     with suppress(ValueError, RecursionError):
-        return reduce(member, path.split("."), json.loads(request.body))
+        return value_at(json.loads(request.body), path)
     return None

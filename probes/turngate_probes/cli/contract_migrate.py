@@ -17,20 +17,11 @@ from turngate.sanitize import visible
 from turngate_probes.cli.shared_options import say
 
 
-class Mistake(Struct, frozen=True):
-    """What only the author can mend, at a place of the moved text, or of the file if it can't be moved."""
-
-    line: int
-    column: int
-    path: str
-    what: str
-    hint: str
-
-
 class Moved(Struct, frozen=True):
     """What became of a file; `schema` is the one that it is moved to, and `number` that of the one that it had.
 
-    Both are null if it is neither a contract nor a simulation.
+    Both are null if it is neither a contract nor a simulation. `mistakes` only the author can mend, at places of the
+    moved text, or of the file if it can't be moved.
     """
 
     file: str
@@ -39,7 +30,7 @@ class Moved(Struct, frozen=True):
     number: int | None = None
     changes: tuple[Change, ...] = ()
     diff: str = ""
-    mistakes: tuple[Mistake, ...] = ()
+    mistakes: tuple[ContractError, ...] = ()
 
 
 class Report(Struct, frozen=True):
@@ -53,7 +44,7 @@ def migrate_all(paths: Iterable[Path], *, write: bool, as_json: bool) -> int:
     files = [file for path in paths for file in files_of(path)]
     moved = [_move(file, write=write) for file in dict.fromkeys(files)]
     if as_json:
-        click.echo(json.format(json.encode(Report(tuple(moved))), indent=2).decode())
+        click.echo(json.format(json.encode(Report(tuple(moved)), enc_hook=_mistake), indent=2).decode())
     for one in moved:
         if not as_json:
             click.echo(visible(one.diff, keep="\n\t\r"), nl=False)
@@ -83,11 +74,9 @@ def _move(file: Path, *, write: bool) -> Moved:
         text = load.text_of(file)
         migration = migrate(text, name)
     except ContractError as refused:
-        return Moved(name, "refused", mistakes=(_mistake(refused),))
+        return Moved(name, "refused", mistakes=(refused,))
     left = [error for error in lint.problems(load.parse(migration.text, name)) if error.what != lint.IS_GAP]
-    moved = Moved(
-        name, "current", migration.schema, migration.number, migration.changes, mistakes=tuple(map(_mistake, left))
-    )
+    moved = Moved(name, "current", migration.schema, migration.number, migration.changes, mistakes=tuple(left))
     if migration.text == text:
         return moved
     if write:
@@ -102,8 +91,8 @@ def _move(file: Path, *, write: bool) -> Moved:
     return replace(moved, state="outdated", diff="".join(whole))
 
 
-def _mistake(error: ContractError) -> Mistake:
-    return Mistake(error.line, error.column, error.path, error.what, error.hint)
+def _mistake(error: ContractError) -> dict[str, object]:
+    return {name: getattr(error, name) for name in ("line", "column", "path", "what", "hint")}
 
 
 def _told(moved: Moved) -> Iterator[str]:
@@ -116,7 +105,6 @@ def _told(moved: Moved) -> Iterator[str]:
     elif moved.state == "written":
         yield f"{moved.file}: moved to {moved.schema}, {count}"
     yield from (f"{moved.file}:{change.line}: {change.what}" for change in moved.changes if change.lost)
-    mistakes = [ContractError(m.what, moved.file, m.line, m.column, m.path, m.hint) for m in moved.mistakes]
-    if mistakes and moved.state != "refused":
+    if moved.mistakes and moved.state != "refused":
         yield f"{moved.file}: left to you{', at the lines of the new text' * (moved.state == 'outdated')}:"
-    yield from map(str, mistakes)
+    yield from map(str, moved.mistakes)

@@ -96,19 +96,9 @@ class ReplyRequest(Struct, frozen=True):
     response: str
     allow_file_marks: bool = False
 
-    @classmethod
-    def of(cls, body: dict[str, Any]) -> "ReplyRequest":
-        """Return the reply in a valid body."""
-        return convert(body, cls)
-
 
 class ContinueRequest(Struct, frozen=True):
     """What a run that has ended is told to go on with."""
 
     message: str
     allow_file_marks: bool = False
-
-    @classmethod
-    def of(cls, body: dict[str, Any]) -> "ContinueRequest":
-        """Return the request in a valid body."""
-        return convert(body, cls)

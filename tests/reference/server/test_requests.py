@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from turngate import Mode
+from turngate.decoding import convert
 from turngate_reference.server.requests import IdempotencyKey, ReplyRequest, RunLaunch, RunRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
@@ -65,7 +66,7 @@ def test_the_defaults_are_those_of_the_document() -> None:
     assert (request.execution_mode, request.engine_options, request.session_timeout_sec) == (Mode.AUTO, (), 1200)
     assert (request.model, request.allow_file_marks) == (None, False)
     assert repr(RunRequest.of({**BODY, "session_timeout_sec": 60.0}).session_timeout_sec) == "60"
-    assert ReplyRequest.of({"interaction_id": "1", "response": "x"}).allow_file_marks is False
+    assert convert({"interaction_id": "1", "response": "x"}, ReplyRequest).allow_file_marks is False
 
 
 def test_a_key_has_the_digest_of_earlier_releases() -> None:

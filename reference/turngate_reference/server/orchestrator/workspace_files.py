@@ -19,6 +19,7 @@ from stat import S_ISDIR, S_ISREG
 
 from msgspec import Struct, field
 
+from turngate.strict_json import is_text
 from turngate_reference.server.store.files import FileChange, TurnChanges
 from turngate_reference.server.store.runs import Run
 
@@ -164,7 +165,7 @@ class _Walk:
                 self._waiting.append(parts)
         elif not S_ISREG(state.st_mode):
             return
-        elif not _is_utf8(path):
+        elif not is_text(path):
             self.gap = "files whose names aren't UTF-8 are not looked at"
         else:
             self.stamps[path] = (state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
@@ -182,14 +183,6 @@ class _Walk:
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
                 self.gap = f"some files can't be looked at: {error.strerror}"
-
-
-def _is_utf8(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _content(name: str, folder: int) -> bytes:

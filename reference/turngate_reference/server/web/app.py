@@ -9,6 +9,7 @@ import msgspec
 from flask import Flask, Response, abort, request
 from msgspec import Struct
 
+from turngate.decoding import convert
 from turngate.sanitize import visible
 from turngate_reference.server.app import Server
 from turngate_reference.server.orchestrator import workspace_files
@@ -57,7 +58,7 @@ class Views(Struct, frozen=True):
     def continue_run(self, run_id: str, body: dict[str, Any], idempotency_key: str | None = None) -> Accepted:
         """Continue a run that has ended in its session."""
         key = IdempotencyKey.of(idempotency_key, body)
-        return self.core.commands.continue_run(run_id, ContinueRequest.of(body), key)
+        return self.core.commands.continue_run(run_id, convert(body, ContinueRequest), key)
 
     def cancel_run(self, run_id: str) -> Accepted:
         """Cancel a run."""
@@ -99,7 +100,7 @@ class Views(Struct, frozen=True):
 
     def reply_to_interaction(self, run_id: str, body: dict[str, Any], idempotency_key: str | None = None) -> Accepted:
         """Answer the open question."""
-        return self.core.commands.reply(run_id, ReplyRequest.of(body), IdempotencyKey.of(idempotency_key, body))
+        return self.core.commands.reply(run_id, convert(body, ReplyRequest), IdempotencyKey.of(idempotency_key, body))
 
     def stream_events(self, run_id: str, last_event_id: int = 0) -> Response:
         """Stream the events of a run."""

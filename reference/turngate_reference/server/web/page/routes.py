@@ -21,6 +21,7 @@ from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response as AnyResponse
 
 from turngate import engine_names, strict_json
+from turngate.decoding import convert
 from turngate_reference.access import LoginCodes
 from turngate_reference.server.app import Server
 from turngate_reference.server.requests import ApiError, ContinueRequest, IdempotencyKey, ReplyRequest, RunRequest
@@ -196,7 +197,7 @@ class Pages(Struct, frozen=True):
         content.existing(self.core.store, run_id)
         question = runs.question(self.core.store, request.form.get("interaction_id", ""))
         body = reply_request(request.form, question if question and question.run_id == run_id else None)
-        self.core.commands.reply(run_id, ReplyRequest.of(body), idempotency_key(request.form, body))
+        self.core.commands.reply(run_id, convert(body, ReplyRequest), idempotency_key(request.form, body))
         if request.form.get("back") == "inbox":
             return redirect(url_for(".inbox", sent=run_id), 303)
         return redirect(url_for(".run", run_id=run_id, sent=1), 303)
@@ -212,7 +213,7 @@ class Pages(Struct, frozen=True):
         content.existing(self.core.store, run_id)
         body = {"message": dict(_texts(request.form)).get("text", "")}
         _check("ContinueRun", body)
-        self.core.commands.continue_run(run_id, ContinueRequest.of(body), idempotency_key(request.form, body))
+        self.core.commands.continue_run(run_id, convert(body, ContinueRequest), idempotency_key(request.form, body))
         return redirect(url_for(".run", run_id=run_id, sent=1), 303)
 
     def cancel(self, run_id: str) -> AnyResponse:
