@@ -97,9 +97,9 @@ def _service(engine: str, package: str, module: str) -> Run:
 def _acpx(version: str, engine: str, *arguments: str) -> Run:
     agent = " ".join(("{executable}", *arguments))
     options = ("--agent", agent, "--format", "json", "--json-strict", "--approve-all")
-    return Run(
-        engine, ("node", str(_module(f"acpx@{version}", "dist/cli.js")), *options, "exec", "Please write apple.")
-    )
+    command = ("node", str(_module(f"acpx@{version}", "dist/cli.js")), *options, "exec", "Please write apple.")
+    # milliseconds; it gives Gemini 15 seconds to start, which a busy machine exceeds
+    return Run(engine, command, {"ACPX_GEMINI_ACP_STARTUP_TIMEOUT_MS": "600000"})
 
 
 def _module(package: str, path: str) -> Path:

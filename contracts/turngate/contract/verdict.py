@@ -131,7 +131,8 @@ class ClauseResult(Struct, frozen=True, forbid_unknown_fields=True):
     """The result of one clause for one release; `stale` marks a declared deviation that did not occur.
 
     A clause that was not run gives the cause: the clauses that it `needs`, or a `reason` in the environment. `action`
-    is what an orchestrator must do about a known caveat. It is empty for every other result.
+    is what an orchestrator must do about a known caveat, even if it occurs only now and then and did not this time.
+    It is empty for every other result.
     """
 
     id: Annotated[str, Meta(pattern=r"^[a-z-]+\.[a-z-]+$")]
@@ -169,7 +170,10 @@ def clause_result(clause: Clause, finding: Finding, contract: EngineContract) ->
     gone = sorted({symptom for symptom, deviation in declared.items() if not deviation.flaky} - set(finding.symptoms))
     stale = "".join(f"; stale: the declared deviation {symptom} did not occur" for symptom in gone)
     if finding.ok:
-        return ClauseResult.of(clause, Result.PASS, finding.detail + stale, finding.evidence, stale=bool(gone))
+        spared = {symptom: deviation.action for symptom, deviation in declared.items() if deviation.flaky}
+        action = "; ".join(dict.fromkeys(spared.values()))
+        detail = f"{finding.detail}; occurs now and then: {', '.join(spared)}" if spared else finding.detail
+        return ClauseResult.of(clause, Result.PASS, detail + stale, finding.evidence, stale=bool(gone), action=action)
     if finding.symptoms and declared.keys() >= set(finding.symptoms):
         action = "; ".join(dict.fromkeys(declared[symptom].action for symptom in finding.symptoms))
         detail = finding.detail + stale

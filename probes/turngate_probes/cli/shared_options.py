@@ -128,7 +128,13 @@ def output_options(*suffixes: str) -> Callable[[Callable[..., Any]], Callable[..
             help=f"Write a report to FILE, in the format of its suffix: {known} (repeatable).",
         )
         @click.option("-q", "--quiet", "detail", flag_value="quiet", help="Print only verdicts and problems.")
-        @click.option("-v", "--verbose", "detail", flag_value="verbose", help="Print known caveats and CPU use too.")
+        @click.option(
+            "-v",
+            "--verbose",
+            "detail",
+            flag_value="verbose",
+            help="Print the evidence of known caveats and the CPU time of each release, too.",
+        )
         @wraps(command)
         def with_output(
             *arguments: Any, as_json: bool, reports: tuple[Path, ...], detail: str | None, **more: Any

@@ -186,7 +186,10 @@ def test_deviation_that_no_longer_occurs_is_stale() -> None:
 def test_deviation_by_chance_is_never_stale() -> None:
     """A flaky deviation is excused when it occurs, and not stale when it doesn't."""
     chance = structs.replace(QUIET, flaky=True)
-    assert not judge(Finding(ok=True, detail="refused"), chance).stale
+    spared = judge(Finding(ok=True, detail="refused"), chance)
+    assert (spared.result, spared.stale) == (Result.PASS, False)
+    assert spared.detail == "refused; occurs now and then: quiet"
+    assert spared.action == chance.action  # a lucky test is no reason to stop
     assert judge(fail("quiet"), chance).result is Result.DEVIATES
     came = judge(fail("hang"), HANG, chance)
     assert (came.result, came.stale) == (Result.DEVIATES, False)

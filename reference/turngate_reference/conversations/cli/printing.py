@@ -99,12 +99,12 @@ def question_lines(asked: "Interaction | AskedQuestion") -> list[str]:
 
 
 def as_json(done: Attempted | SentReply) -> str:
-    """Return a record as ASCII JSON, with the agent's answer, and what the engine reported beside it, if anything."""
+    """Return a record as ASCII JSON, with the agent's answer, the failures, and what was reported beside the answer."""
     if isinstance(done, SentReply):
         return as_text(done.record)
     reading = done.attempt.reading
-    reported = {"reported": to_builtins(reading.reported)} if reading.reported else {}
-    return json.dumps({**done.record.to_json(), "answer": reading.final_text, **reported}, indent=2)
+    said = {"answer": reading.final_text, "failures": reading.failures, "reported": reading.reported}
+    return json.dumps(done.record.to_json() | to_builtins(said), indent=2)
 
 
 def sent(reply: SentReply) -> str:
@@ -123,10 +123,10 @@ def diagnostics(done: Attempted) -> None:
     for failure in reading.failures[-1:]:
         _note_quoted(failure, f"{record.engine} failed: ")
     is_unexplained = not done.attempt.lingered and (not done.attempt.went_well or done.other_session)
-    if is_unexplained and not done.attempt.interrupted and (lines := last_lines(reading.result.stderr, _STDERR_LINES)):
+    if is_unexplained and (lines := last_lines(reading.result.stderr, _STDERR_LINES)):
         _note_quoted("\n".join(lines), "  | ")
     if done.attempt.interrupted:
-        _note("interrupted")
+        _note(f"interrupted; see {folder}")
     elif done.attempt.ended is Ended.TIMEOUT:
         limit = f"its time limit of {record.launch.session_timeout_sec} s"
         _note(f"{record.engine} was still running at {limit}, and was stopped; it may have changed files; see {folder}")

@@ -208,7 +208,7 @@ def test_json_is_the_record_and_the_answer(cli_env: CliEnv) -> None:
     cli_env.engine("codex", d.codex("é\x1b[1m\nhi"))
     said = cli_env.type("start", "codex", "--json", "hello")
     record = json.loads(said.out)
-    assert record.pop("answer") == "é\x1b[1m\nhi"
+    assert (record.pop("answer"), record.pop("failures"), record.pop("reported")) == ("é\x1b[1m\nhi", [], [])
     jsonschema.validate(record, load.schema("handle-record"))
     assert record == cli_env.only_record()
     assert said.err == ""
@@ -219,7 +219,8 @@ def test_json_has_what_the_engine_reports_beside_its_answer(cli_env: CliEnv) -> 
     error = {"type": "item.completed", "item": {"type": "error", "message": "no metadata"}}
     cli_env.engine("codex", d.codex("hi", more=[["stdout", json.dumps(error) + "\n"]]))
     printed = json.loads(cli_env.type("start", "codex", "--json", "hello").out)
-    assert (printed.pop("answer"), printed.pop("reported")) == ("hi", [{"kind": "error", "text": "no metadata"}])
+    reported = [{"kind": "error", "text": "no metadata"}]
+    assert (printed.pop("answer"), printed.pop("failures"), printed.pop("reported")) == ("hi", [], reported)
     assert printed == cli_env.only_record()
 
 
@@ -321,7 +322,7 @@ def test_json_before_the_handle_is_ours_and_after_it_the_message(cli_env: CliEnv
     cli_env.engine("codex", d.codex("hi"))
     handle = cli_env.begin()
     printed = json.loads(cli_env.type("resume", "--json", handle, "--json").out)
-    assert printed == {**cli_env.record(handle), "answer": "hi"}
+    assert printed == {**cli_env.record(handle), "answer": "hi", "failures": [], "reported": []}
     assert cli_env.calls()[1]["stdin"] == "--json"
 
 
