@@ -1,5 +1,6 @@
 """Judges one run of a scenario: from the records of its calls, COMMAND's exit codes and its output."""
 
+import json
 import os
 import re
 import signal
@@ -114,7 +115,7 @@ def _result(evidence: Evidence) -> Iterator[Breach]:
     """Compare what each COMMAND did with what its scenario expects."""
     scenario = evidence.scenario
     for ran in evidence.ran:
-        answered = all(word in ran.stdout for word in _expected(evidence, ran))
+        answered = all(_has(ran.stdout, word) for word in _expected(evidence, ran))
         others = [other.conversation.answer for other in evidence.ran if other is not ran]
         if any(answer in ran.stdout for answer in others):
             yield Breach("orchestrator.separate-conversations", "it printed the answer of another conversation")
@@ -131,6 +132,11 @@ def _result(evidence: Evidence) -> Iterator[Breach]:
             yield Breach(scenario.rule, f"{last_words(ran)}{_course(evidence)}")
         if ran.left:
             yield Breach("orchestrator.leaves-nothing-running", f"still running: {'; '.join(ran.left)}")
+
+
+def _has(printed: str, word: str) -> bool:
+    """Whether a word was printed, perhaps as JSON, whose escapes its reader takes back."""
+    return word in printed or json.dumps(word)[1:-1].lower() in printed.lower()
 
 
 def _expected(evidence: Evidence, ran: Ran) -> tuple[str, ...]:

@@ -140,7 +140,7 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
         _by("turn", "offers the tool by which the agent asks its user, and answers its questions itself"),
     ] = False
     kills_commands: Annotated[
-        bool, _by("turn", "has a sandbox that kills each command, and ends its turn as if nothing had")
+        bool, _by("turn", "has a sandbox that kills each command, and ends its turn as if nothing had happened")
     ] = False
     asks_anyway: Annotated[bool, _by("process", "asks for each action, although its mode lets it act")] = False
     asks_twice: Annotated[bool, _by("process", "asks for each action with two requests at once")] = False

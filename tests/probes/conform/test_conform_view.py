@@ -160,6 +160,7 @@ def test_what_is_not_essential_is_no_failure_unless_the_exit_code_says_so() -> N
         shown = view(replace(mild, exit_code=code, stale=()))
         assert ET.fromstring(junit(shown))[0].get("failures") == failures
         assert markdown(shown).startswith(f"## {sign}")
+        assert ("only rules that aren't essential" in shown.meaning) is (code == 0)
 
 
 def test_a_broken_rule_is_an_annotation_and_a_mild_one_warns() -> None:

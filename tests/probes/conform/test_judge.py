@@ -67,6 +67,8 @@ def test_a_good_conversation_breaks_nothing() -> None:
         ("two-turns", ran(code=1), ["completes"]),
         ("two-turns", ran(stdout="done"), ["completes"]),
         ("two-turns", ran(code=None), ["completes"]),
+        ("two-turns", ran(stdout=json.dumps({"answer": A.answer})), []),
+        ("two-turns", ran(stdout=json.dumps({"answer": A.answer[:-1]})), ["completes"]),
         ("fresh-session", ran(), ["notices-fresh-session"]),
         ("fresh-session", ran(code=7, stdout=""), []),
         ("late-id", ran(code=1, stdout=""), []),

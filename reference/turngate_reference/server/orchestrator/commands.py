@@ -358,7 +358,8 @@ class Commands(Struct, frozen=True):
     def no_continue(self, run: Run) -> ApiError | None:
         """Return why a run can't be continued in its session; None if it seems possible, whatever the engine is."""
         if run.state not in ENDED:
-            return _never_continuable(f"it is {run.state}")
+            hint = "reply to its question" if run.state is State.WAITING_USER else "wait until it ends"
+            return ApiError("NOT_CONTINUABLE", f"the run can't be continued: it is {run.state}", hint)
         if run.execution_mode is not Mode.INTERACTIVE or not run.is_resumable:
             return _never_continuable("only interactive runs with the profile `resumable` can")
         record = self.records.data.record(run.handle)

@@ -172,8 +172,9 @@ def test_a_run_that_has_not_ended_is_not_continued(server_env: ServerEnv) -> Non
     """A waiting run takes a reply instead."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, _ = server_env.ask()
-    with pytest.raises(ApiError, match="NOT_CONTINUABLE: the run can't be continued: it is waiting_user"):
+    with pytest.raises(ApiError, match="NOT_CONTINUABLE: the run can't be continued: it is waiting_user") as refused:
         server_env.go_on(run_id)
+    assert refused.value.hint == "reply to its question"
 
 
 def test_a_run_without_its_session_is_not_continued(server_env: ServerEnv) -> None:
