@@ -352,9 +352,9 @@ def test_an_interrupt_ends_the_engine_and_the_record_is_written(cli_env: CliEnv,
     assert not engine.is_running()
     record = cli_env.only_record()
     assert (record["state"], record["session"]["value"]) == ("failed", d.SESSION)
-    assert (
-        reported == f"interrupted\nhandle {record['handle']}; to continue: turngate resume {record['handle']} MESSAGE\n"
-    )
+    said, handle = reported.splitlines()
+    assert said == f"interrupted; see {record['runDirectory']}/.turngate/attempt-001"
+    assert handle == f"handle {record['handle']}; to continue: turngate resume {record['handle']} MESSAGE"
 
 
 @pytest.mark.processes
