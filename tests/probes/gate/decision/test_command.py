@@ -33,7 +33,9 @@ def test_you_can_upgrade_to_a_release_like_the_other(gate: Gate, tmp_path: Path)
     assert first_error("gate-report", report) is None
     assert first_error("probe-report", report["probe"]) is None
     assert crossed(report) == dict.fromkeys(("upgrade.resume", "rollback.resume", "rollback.touched"), "pass")
-    assert (report["changes_required"], report["actions"]) == (False, [])
+    assert report["changes_required"] is False
+    # a caveat that occurs now and then stays one, although it never does in a simulation
+    assert [(action["about"], action["new"]) for action in report["actions"]] == [("turn.ends-once", False)]
     assert f"codex@{NEW}: green, you can upgrade from codex@{OLD}" in gate.shop.err
     assert f"codex@{NEW} interactive: tools offered: 1; exec_command: denied" in gate.shop.err
     assert "upgrade.resume" in page.read_text()
