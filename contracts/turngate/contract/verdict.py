@@ -172,7 +172,7 @@ def clause_result(clause: Clause, finding: Finding, contract: EngineContract) ->
     if finding.ok:
         spared = {symptom: deviation.action for symptom, deviation in declared.items() if deviation.flaky}
         action = "; ".join(dict.fromkeys(spared.values()))
-        detail = f"{finding.detail}; occurs now and then: {', '.join(spared)}" if spared else finding.detail
+        detail = f"{finding.detail}; known to occur now and then: {', '.join(spared)}" if spared else finding.detail
         return ClauseResult.of(clause, Result.PASS, detail + stale, finding.evidence, stale=bool(gone), action=action)
     if finding.symptoms and declared.keys() >= set(finding.symptoms):
         action = "; ".join(dict.fromkeys(declared[symptom].action for symptom in finding.symptoms))

@@ -50,7 +50,7 @@ def init(names: tuple[str, ...], *, yes: bool) -> int:
         click.echo("nothing to write: the settings, and the jobs of the CI that is here, exist")
     elif not yes:
         if not sys.stdin.isatty():
-            click.echo("nothing was written: there is no terminal that could be asked", err=True)
+            click.echo("nothing was written, because there is no terminal to ask for confirmation", err=True)
             click.echo("next: turngate init --yes" + "".join(f" {name}" for name in names))
             return 1
         if not click.confirm(f"Write {'this file' if len(files) == 1 else f'these {len(files)} files'}?"):

@@ -200,7 +200,7 @@ def _meaning(report: ConformReport) -> str:
     if failed and not report.interrupted:
         return "the exit code of the command"
     if (report.verdict, report.exit_code) == (Conformance.DEGRADED, 0):
-        return "the orchestrator breaks only rules that aren't essential, which --strict doesn't allow"
+        return "the orchestrator breaks only rules that aren't essential; with --strict, it fails"
     only_stale = (report.verdict, report.exit_code) == (Conformance.CONFORMS, 1)
     return "the baseline has entries that no breach needs" if only_stale else MEANINGS[report.exit_code]
 

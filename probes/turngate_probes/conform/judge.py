@@ -135,8 +135,9 @@ def _result(evidence: Evidence) -> Iterator[Breach]:
 
 
 def _has(printed: str, word: str) -> bool:
-    """Whether a word was printed, perhaps as JSON, whose escapes its reader takes back."""
-    return word in printed or json.dumps(word)[1:-1].lower() in printed.lower()
+    """Whether a word was printed, as it is or with the escapes of JSON."""
+    escaped = re.sub(r"\\u[0-9A-Fa-f]{4}", lambda escape: escape[0].lower(), printed)
+    return word in printed or json.dumps(word)[1:-1] in escaped
 
 
 def _expected(evidence: Evidence, ran: Ran) -> tuple[str, ...]:

@@ -188,7 +188,7 @@ def test_deviation_by_chance_is_never_stale() -> None:
     chance = structs.replace(QUIET, flaky=True)
     spared = judge(Finding(ok=True, detail="refused"), chance)
     assert (spared.result, spared.stale) == (Result.PASS, False)
-    assert spared.detail == "refused; occurs now and then: quiet"
+    assert spared.detail == "refused; known to occur now and then: quiet"
     assert spared.action == chance.action  # a lucky test is no reason to stop
     assert judge(fail("quiet"), chance).result is Result.DEVIATES
     came = judge(fail("hang"), HANG, chance)

@@ -19,6 +19,7 @@ from turngate_probes.simulate.misbehaviour import SAYS, UNREAD
 
 A = Conversation("a", ("prompt of a", "reply of a"), "amber", "/work")
 B = Conversation("b", ("prompt of b", "reply of b"), "beryl", "/work")
+ESCAPED = Conversation("a", A.prompts, "amber \u00e4", "/work")
 # with a third turn
 LONG = Conversation("a", (*A.prompts, "another reply of a"), A.answer, A.workspace)
 TWO_TURNS = scenarios()["two-turns"]
@@ -67,8 +68,9 @@ def test_a_good_conversation_breaks_nothing() -> None:
         ("two-turns", ran(code=1), ["completes"]),
         ("two-turns", ran(stdout="done"), ["completes"]),
         ("two-turns", ran(code=None), ["completes"]),
-        ("two-turns", ran(stdout=json.dumps({"answer": A.answer})), []),
-        ("two-turns", ran(stdout=json.dumps({"answer": A.answer[:-1]})), ["completes"]),
+        ("two-turns", ran(stdout=A.answer.upper()), ["completes"]),
+        ("two-turns", ran(ESCAPED, stdout=json.dumps({"answer": ESCAPED.answer})), []),
+        ("two-turns", ran(ESCAPED, stdout=r"amber \U00E4"), ["completes"]),
         ("fresh-session", ran(), ["notices-fresh-session"]),
         ("fresh-session", ran(code=7, stdout=""), []),
         ("late-id", ran(code=1, stdout=""), []),

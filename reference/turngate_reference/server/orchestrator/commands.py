@@ -397,18 +397,22 @@ class Commands(Struct, frozen=True):
         run, question = runs.find(self.store, run_id), runs.question(self.store, reply.interaction_id)
         if run is None or question is None or run.pending_interaction_id != reply.interaction_id:
             return run, None
-        engine = None
         try:
-            if not run.is_sticky:
-                engine = self.admission.engine_to_resume(run)
-        except ObstacleError as obstacle:
-            if not obstacle.is_final:
-                return run, ApiError(obstacle.code, obstacle.detail, obstacle.hint)
-        try:
-            self.admission.check_reply(run, question, reply, engine)
+            self.admission.check_reply(run, question, reply, self._resumed_engine(run))
         except ApiError as refused:
             return run, refused
         return run, None
+
+    def _resumed_engine(self, run: Run) -> InstalledEngine | None:
+        """Return the engine that resumes a run; None: none does, or the session is gone. ApiError: it can't now."""
+        if run.is_sticky:
+            return None
+        try:
+            return self.admission.engine_to_resume(run)
+        except ObstacleError as obstacle:
+            if obstacle.is_final:
+                return None
+            raise ApiError(obstacle.code, obstacle.detail, obstacle.hint) from obstacle
 
 
 def _existing(connection: sqlite3.Connection, run_id: str) -> Run:

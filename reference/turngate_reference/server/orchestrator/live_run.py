@@ -170,6 +170,7 @@ class LiveRun:
         """Take an event of the kept process."""
         if self.life is None:
             return
+        self._is_sent |= isinstance(event, events.PromptSent)
         self.life, effects = kept_states.step(self.life, event)
         for effect in effects:
             self._safely(partial(self._for_process, self.life, effect, event))
@@ -389,7 +390,6 @@ class LiveRun:
             case events.Opened():
                 self._put(lambda connection: runs.change(connection, run.run_id, process=note))
             case events.PromptSent() if plan is not None:
-                self._is_sent = True
                 argv, version = life.opened.argv if life.opened else (), plan.engine.version
                 delivery = Delivery.NEW_PROCESS if plan.opens else Delivery.LIVING_PROCESS
                 self._put(lambda connection: transitions.note_start(connection, run, argv, version, delivery))

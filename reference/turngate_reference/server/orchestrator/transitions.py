@@ -242,7 +242,7 @@ def end_turn(
 
 
 def _is_of_another(current: Run, run: Run) -> bool:
-    """Whether the running turn was claimed again since: a reply that was returned may have begun one of this number."""
+    """Whether the running turn is a later one: after a reply was returned, its number is used again."""
     return current.process is not None and run.process is not None and current.process.tag != run.process.tag
 
 

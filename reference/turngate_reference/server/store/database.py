@@ -103,9 +103,11 @@ class Store:
         Whoever writes doesn't wait for those who look.
         """
         last = time.monotonic() + timeout
+        of_run = () if run_id is None else (run_id,)
+        sql = f"SELECT 1 FROM events WHERE {'run_id = ? AND ' * len(of_run)}id > ? LIMIT 1"  # noqa: S608 - our own words
         while True:
             seen = self._changes
-            if self.read("SELECT 1 FROM events WHERE id > ? AND run_id = coalesce(?, run_id) LIMIT 1", after, run_id):
+            if self.read(sql, *of_run, after):
                 return True
             if (left := last - time.monotonic()) <= 0:
                 return False

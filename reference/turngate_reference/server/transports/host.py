@@ -213,7 +213,7 @@ class ProcessHost(Host):
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        # apart, since a start may wait long for a proof, and nobody should wait for it to end another process
+        # two pools: a start may wait long for its proof, and must not delay the end of another process
         self._starters = ThreadPoolExecutor(WORKERS, "turngate-kept-start")
         self._enders = ThreadPoolExecutor(WORKERS, "turngate-kept-end")
         self._lock = threading.Lock()
