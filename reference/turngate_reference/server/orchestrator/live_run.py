@@ -228,7 +228,7 @@ class LiveRun:
             case turn_states.Effect.WRITE, _:
                 if isinstance(event, Judged):
                     self.judged = event
-                self._do(self._end, lambda _: self.turn(TurnCause.UNWRITTEN))
+                self._do(self._end, self._leave_out)
             case turn_states.Effect.END_PROCESS, _:
                 self.tell(KeptCause.END)
                 self.tell(KeptCause.TURN_BEGUN)  # if it had not: the turn hears when the process is gone
@@ -348,6 +348,12 @@ class LiveRun:
         self.turn(self.written or TurnCause.MUST_END)
         if self.written is not None:
             self.means.observe(self.run.engine, result.outcome, result.seconds or 0.0)
+
+    def _leave_out(self, error: Exception) -> None:
+        """Write only that the turn has failed, if what it says can't be written; give up if the server ends."""
+        bare = Judged(ours(error), TurnResult())
+        is_final = isinstance(error, sqlite3.Error) or self.judged.result == bare.result
+        self.turn(TurnCause.UNWRITTEN if is_final else bare)
 
     def _for_process(self, life: Life, effect: kept_states.Effect, event: KeptEvent) -> None:
         """Pass on what can be passed on at once."""

@@ -390,6 +390,22 @@ def test_an_error_of_ours_frees_the_slot(story: Story, monkeypatch: pytest.Monke
     assert (story.world.owner.held, story.host.ended) == (0, [run.run_id])
 
 
+def test_a_turn_that_can_not_be_written_fails_its_run(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without what it says, if an error of ours is the cause; the run does not go on for ever."""
+    whole = transitions.end
+
+    def without_answer(connection: sqlite3.Connection, records: Any, run: Run, decision: Any, result: Any) -> State:
+        if decision.error is None:
+            raise UnicodeError("can't encode it")
+        return whole(connection, records, run, decision, result)
+
+    monkeypatch.setattr(transitions, "end", without_answer)
+    run = story.begin()
+    story.host.tell(run.run_id, TurnEnded(ASK, None, "t", declined=False))
+    story.world.settle()
+    assert (story.code(run), story.world.owner.held) == ("ORCHESTRATOR_ERROR", 0)
+
+
 @pytest.mark.parametrize("is_locked", [False, True])
 def test_nothing_is_left_when_the_server_closes(story: Story, *, is_locked: bool) -> None:
     """What waits is ended, and settled if the store can be written."""

@@ -55,7 +55,9 @@ def happened(events: list[TurnEvent]) -> tuple[TurnState, list[tuple[Effect, ...
         [(FAILED, "judge"), (C.STOP, ""), *ENDS],
         # its kept process must be gone first
         [(FAILED, "judge"), (JUDGED, "write"), (C.MUST_END, "end process"), (FAILED, "write"), (WRITTEN, "leave")],
-        # it can't be written
+        # what it says can't be written
+        [(PREPARED, "mark"), (MARKED, "play"), (PLAYED, "judge"), (JUDGED, "write"), *ENDS],
+        # nothing of it can be written
         [(FAILED, "judge"), (JUDGED, "write"), (C.UNWRITTEN, "leave"), (WRITTEN, "")],
     ],
 )
