@@ -256,9 +256,10 @@ class ApprovalFile(Struct, frozen=True):
 
     path: A file, in which `*` stands for any name, or a variable. Slots are {work}, {HOME}, the contract's locations of
         the store, variables of the environment, and the values of options, such as {--agent}.
+    over: Another one, whose settings replace those of `path`. Its lines come first.
     found: TOML and JSON are read as sorted lines such as `table.key = "value"` or `list.0.key = 1`, other files as
-        they are. {work} is the working directory, {root} that of its repository if it is in one, or else the same;
-        values of options are slots, too.
+        they are. It ends in the line that is to be named. {work} is the working directory, {root} that of its
+        repository if it is in one, or else the same; values of options are slots, too.
     unless: The option that outranks the settings.
     outranks: Nothing else outranks them: neither the option that ignores the user's settings, nor a client of a process
         for several turns.
@@ -266,6 +267,7 @@ class ApprovalFile(Struct, frozen=True):
 
     path: Text
     found: Regex
+    over: Text = ""
     unless: Flag | None = None
     outranks: bool = False
 

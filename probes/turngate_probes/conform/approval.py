@@ -3,7 +3,8 @@
 Most engines have files that let them act, wherever one of these holds what the contract names. An engine that acts
 unless it is told to ask merges its settings instead, and only what they say in the end decides. `MergedSettings` of the
 simulation describes this: settings of all layers are merged in order, a value that is replaced keeps its place, and of
-the entries that fit an action the last one decides. The layer that decided is what the orchestrator is told.
+the entries that fit an action the last one decides. The key that decided, and its place, is what the orchestrator is
+told.
 """
 
 import json
@@ -31,19 +32,21 @@ def approving(
     argv: Sequence[str],
     env: Mapping[str, str],
     cwd: str,
-    options: Collection[str] | None,
+    options: Mapping[str, str | None] | None,
     *,
     kept: bool = False,
 ) -> tuple[str, ...]:
-    """Return what lets the engine act without asking, apart from its options: files, or that nothing makes it ask.
+    """Return what lets the engine act without asking, apart from its options: settings, or that nothing makes it ask.
 
-    `options` are those that the arguments have; None: a client of a process for several turns may choose more.
+    `options` are those that the arguments have, with their values; None: a client of a process for several turns may
+    choose more.
     `kept`: it may choose others for each turn, such as an agent that asks.
     """
     simulated = simulation(contract)
     ignored = simulated.arguments.no_settings in (options or ())
     places = {"work": cwd, "root": str(repository_of(Path(cwd)) or cwd), "HOME": env.get("HOME", "")}
-    slots = {**env, **places, **_option_values(argv)}
+    given = {name: value for name, value in (options or {}).items() if value is not None}
+    slots = {**env, **places, **_option_values(argv), **given}
     for name, usual in (contract.store.locations if contract.store else {}).items():
         slots[name] = env.get(name) or usual.format_map(slots)
     asked = asks(contract, argv, env)
@@ -79,18 +82,21 @@ def _acts_as_set(merged: MergedSettings, slots: Mapping[str, str], *, any_choice
             lines = [*_values(held, ordered=list)]
             slots |= {name: str(held[key]) for name, key in merged.set_by.items() if key in held and name not in given}
             for act, keys in merged.decide.items():
-                acts = _decision([_filled(key, slots, any_choice=any_choice) for key in keys], lines)
+                acts, key = _decision([_filled(key, slots, any_choice=any_choice) for key in keys], lines)
                 if acts is not decided[act][0]:
-                    decided[act] = acts, source
+                    decided[act] = acts, f"{key} in {source}"
     return max((source for acts, source in decided.values() if acts is not False), default=None)
 
 
-def _decision(patterns: Sequence[str], lines: Sequence[str]) -> bool | None:
-    """Return whether settings let the engine do something: as the last of the strongest says; None: none says."""
+def _decision(patterns: Sequence[str], lines: Sequence[str]) -> tuple[bool | None, str]:
+    """Return whether settings let the engine do something, as the last of the strongest says, and its key.
+
+    None: none says.
+    """
     for pattern in reversed(patterns):
         if found := [match for match in (re.match(f"(?:{pattern}) = (.*)", line) for line in lines) if match]:
-            return found[-1][found[-1].re.groups] in ('"allow"', "true")
-    return None
+            return found[-1][found[-1].re.groups] in ('"allow"', "true"), _key(found[-1].string)
+    return None, ""
 
 
 def _over(under: Mapping[str, Any], settings: Mapping[str, Any], whole: Collection[str]) -> dict[str, Any]:
@@ -127,12 +133,29 @@ def _option_values(argv: Sequence[str]) -> dict[str, str]:
 
 
 def _settings(one: ApprovalFile, slots: Mapping[str, str]) -> Iterator[str]:
-    """Yield the files that have these settings, and the variable that has them as its value."""
-    wanted = _filled(one.found, slots)
-    for source, text in _texts(one.path, slots):
+    """Yield the keys that have these settings, each with its file, or with the variable that has them as its value."""
+    wanted, over = _filled(one.found, slots), [*_lines(one.over, slots)]
+    replaced = {_key(line) for _, lines in over for line in lines}
+    for source, lines in [*_lines(one.path, slots)] or [("", [])]:
+        under = [line for line in lines if _key(line) not in replaced]
+        placed = [(line, place) for place, several in (*over, (source, under)) for line in several]
+        text = "\n".join(line for line, _ in placed)
+        if match := re.search(wanted, text):
+            line, place = placed[text.count("\n", 0, match.end())]
+            yield f"{_key(line)} in {place}"
+
+
+def _lines(path: str, slots: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield what a path names, each with its settings as lines, or with its own lines if they can't be read."""
+    for source, text in _texts(path, slots):
         settings = _read(text, Path(source).suffix)
-        if re.search(wanted, text if settings is None else "\n".join(_values(settings))):
-            yield source
+        yield source, text.splitlines() if settings is None else [*_values(settings)]
+
+
+def _key(line: str) -> str:
+    """Return the key of a setting, or the name of a call in a file with rules."""
+    found = re.match(r"\s*\w+(?=\()|.*?(?= = )|.*", line)
+    return found[0].strip() if found else ""
 
 
 def _filled(pattern: str, slots: Mapping[str, str], *, any_choice: bool = False) -> str:

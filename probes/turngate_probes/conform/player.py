@@ -18,7 +18,7 @@ from typing import BinaryIO, Never
 from msgspec.structs import replace
 
 from turngate import EngineContract, TurngateError
-from turngate.argv.auto_flags import auto_flags_in
+from turngate.argv.auto_flags import Flags, auto_flags_in
 from turngate.argv.file_slot import as_in_contract
 from turngate.contract.launch import Stream
 from turngate_probes.conform import compiled, scenario_model
@@ -68,7 +68,7 @@ def _described(
         with suppress(UsageProblem):  # the engine refuses it
             asked_for = read(contract, named(contract, argv, newest))
         sticky, files = simulation(contract).sticky, approving(contract, argv, env, start.cwd, None)
-        others = approving(contract, argv, env, start.cwd, {*arguments.spread(argv)}, kept=True)
+        others = approving(contract, argv, env, start.cwd, dict.fromkeys(arguments.spread(argv)), kept=True)
         return replace(
             start,
             kind="process",
@@ -92,7 +92,7 @@ def _described(
     chosen, file = asked.line.last(syntax.working_directory), asked.line.last(syntax.prompt_file)
     tokens = tuple(token for token in argv if token != asked.prompt)
     cwd, forgotten = os.path.realpath(Path(start.cwd, chosen or "")), arguments.forgotten(contract, asked.line)
-    options = {*forgotten, *(name for name, _ in asked.line.options)}
+    options = {**dict.fromkeys(forgotten), **dict(asked.line.options)}
     auto_approving = (*_auto_approving(tokens, contract), *approving(contract, argv, env, cwd, options))
     return replace(
         start,
@@ -126,7 +126,10 @@ def named(contract: EngineContract, argv: Sequence[str], newest: str | None) -> 
 
 
 def _auto_approving(tokens: tuple[str, ...], contract: EngineContract) -> tuple[str, ...]:
-    return auto_flags_in(as_in_contract(tokens, contract), contract)
+    """Return the options that let the engine act without asking, except one that chooses settings: these tell it."""
+    paths = "".join(f"{one.path}{one.over}{one.found}" for one in simulation(contract).approval_files)
+    flags = tuple(flag for flag in contract.auto_flags if f"{{{flag.flag}}}" not in paths)
+    return auto_flags_in(as_in_contract(tokens, contract), Flags(flags, contract.options))
 
 
 def _stdin() -> str:

@@ -20,6 +20,9 @@ BUILD = '{"agent": {"build": {"permission": {"bash": "allow", "edit": "allow"}}}
 ABOVE_TRUSTED, READ_ONLY = '[projects."{above}"]\ntrust_level = "trusted"', ("--sandbox", "read-only")
 W_ASKS = '{"default_agent": "w", "permission": "ask"}'
 RULES, RULE = "home/.codex/rules/default.rules", 'prefix_rule(pattern=["touch"])'
+WIDE, NARROW = 'sandbox_mode = "workspace-write"', 'sandbox_mode = "read-only"'
+WRITES, READS = 'default_permissions = ":workspace"', 'default_permissions = ":read-only"'
+OWN, OWN_KEY = 'permissions.own.filesystem = {"/" = "write"}', "permissions.own.filesystem./"
 GLOBAL, ASKING = "home/.config/opencode/opencode.json", "---\npermission:\n  bash: ask\n  edit: ask\n---\nhi\n"
 
 
@@ -316,7 +319,67 @@ def test_a_file_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     os.mkfifo(policies / "b.toml")
     (policies / "c.toml").write_text(policy('toolName = "run_shell_command"', 'decision = "allow"', "priority = 100"))
     found = described(load_contract("gemini", "0.61.0"), GEMINI_TURN, {"HOME": str(tmp_path)}, None)
-    assert found.auto_approving == (str(policies / "c.toml"),)
+    assert found.auto_approving == (f"rule.0.toolName in {policies / 'c.toml'}",)
+
+
+@each(
+    "version, argv, files, found",
+    [
+        ("0.169.0", "-p x", {"x.config.toml": WIDE}, "sandbox_mode in x.config.toml"),
+        ("0.169.0", "--profile=x", {"x.config.toml": WIDE, "config.toml": NARROW}, "sandbox_mode in x.config.toml"),
+        ("0.169.0", "-px", {"x.config.toml": WIDE, "config.toml": READS}, "sandbox_mode in x.config.toml"),
+        ("0.169.0", "-p x", {"x.config.toml": NARROW, "config.toml": WIDE}, ""),
+        ("0.169.0", "-p x", {"x.config.toml": NARROW, "config.toml": WRITES}, ""),
+        ("0.169.0", "-p x", {"x.config.toml": READS, "config.toml": WIDE}, ""),
+        ("0.169.0", "-p x", {"x.config.toml": WRITES}, "default_permissions in x.config.toml"),
+        ("0.169.0", "-p x", {"x.config.toml": 'model = "m"', "config.toml": WIDE}, "sandbox_mode in config.toml"),
+        (
+            "0.169.0",
+            "-p x",
+            {"x.config.toml": 'default_permissions = "own"', "config.toml": OWN},
+            f"{OWN_KEY} in config.toml",
+        ),
+        ("0.169.0", "-p x", {"y.config.toml": WIDE}, ""),
+        ("0.169.0", "-p x", {"config.toml": f"[profiles.x]\n{WIDE}"}, ""),
+        ("0.169.0", "-p x --sandbox read-only", {"x.config.toml": WIDE}, ""),
+        ("0.169.0", "-p x --ignore-user-config", {"x.config.toml": WIDE}, ""),
+        ("0.117.0", "-p x", {"config.toml": f"[profiles.x]\n{WIDE}"}, "profiles.x.sandbox_mode in config.toml"),
+        ("0.117.0", "-p x", {"config.toml": f"{WIDE}\n[profiles.x]\n{NARROW}"}, ""),
+        ("0.117.0", "-p x", {"config.toml": f'profile = "y"\n[profiles.y]\n{WIDE}\n[profiles.x]\nmodel = "m"'}, ""),
+        ("0.117.0", "-p x", {"x.config.toml": WIDE}, ""),
+    ],
+)
+def test_a_profile_is_judged_by_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, argv: str, files: dict[str, str], found: str
+) -> None:
+    """By those that the release reads, which replace those below; the key and its file are named."""
+    monkeypatch.chdir(tmp_path)
+    home = tmp_path / "home"
+    home.mkdir()
+    for name, text in files.items():
+        (home / name).write_text(text, "utf-8")
+    started = described(load_contract("codex", version), (*START, *argv.split(), "-"), {"CODEX_HOME": str(home)}, None)
+    assert [one.replace(f"{home}/", "") for one in started.auto_approving] == ([found] if found else [])
+    assert started.kind == "turn"
+
+
+@each(
+    "engine, argv, file, text, found",
+    [
+        ("claude", CLAUDE_TURN, ".claude/settings.json", '{"permissions": {"allow": ["Bash"]}}', "permissions.allow"),
+        ("codex", (*START, "-"), ".codex/rules/a.rules", f"\n{RULE}", "prefix_rule"),
+        ("opencode", OC, ".config/opencode/opencode.json", ALLOWS, "permission.bash"),
+    ],
+)
+def test_the_key_that_skips_approval_is_named(
+    tmp_path: Path, engine: str, argv: tuple[str, ...], file: str, text: str, found: str
+) -> None:
+    """With its file, in which it may be one of many."""
+    path = tmp_path / file
+    path.parent.mkdir(parents=True)
+    path.write_text(text, "utf-8")
+    started = described(load_contract(engine, pinned_version(engine)), argv, {"HOME": str(tmp_path)}, None)
+    assert started.auto_approving == (f"{found} in {path}",)
 
 
 @each(
