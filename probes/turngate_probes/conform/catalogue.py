@@ -76,6 +76,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     id, sentence, why: Its name, what happens, and why it matters.
     rule: The rule that its result tests.
     expect: Whether COMMAND must succeed (exit with 0 and print the answer), must fail, or may do either.
+    unless_fails: The rule that COMMAND breaks if it must fail and exits with 0. Empty: `rule`.
     observed: The real releases that did this. None: every engine does it, or it is the caller's doing.
     needs: What the engine needs: one record per line (`lines`), records of the agent's messages (`messages`), a report
         of each retry (`retries`), a prompt on standard input (`stdin`); or the driver: a
@@ -95,6 +96,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     why: str
     rule: str
     expect: Expected
+    unless_fails: str = ""
     observed: tuple[Source, ...] = ()
     needs: tuple[Need, ...] = ()
     prompt: str = PROMPT
@@ -194,12 +196,13 @@ def shown(chosen: Iterable[Scenario]) -> str:
 
 
 def _paragraph(scenario: Scenario) -> Iterator[str]:
-    rule = rules()[scenario.rule]
+    broken = scenario.unless_fails or scenario.rule
     yield scenario.id
     yield f"  {scenario.sentence}"
     yield f"  why: {scenario.why}"
-    yield f"  expected: {_EXPECTED[scenario.expect]} Otherwise it breaks {rule.id}."
-    yield f"  rule: {rule.sentence}"
+    yield f"  expected: {_EXPECTED[scenario.expect]} Otherwise it breaks {broken}."
+    for rule in dict.fromkeys((broken, scenario.rule)):
+        yield f"  rule: {rules()[rule].sentence}"
     yield f"  deadline: {scenario.deadline:g} s for each of {scenario.turns} turns"
     for play in scenario.plays:
         yield f"  the engine: {_played(play)}"

@@ -122,7 +122,12 @@ def _result(evidence: Evidence) -> Iterator[Breach]:
         elif ran.exit_code is None:
             yield Breach(scenario.rule, f"it was still running after {ran.seconds:.0f} s, and was ended")
         elif ran.exit_code == 0 and scenario.expect == "failure" and not (answered and _unaffected(evidence, ran)):
-            yield Breach(scenario.rule, f"it exited with 0, but had to fail; it printed {_quoted(ran.stdout)}")
+            why = (
+                "it exited with 0, though the user had canceled"
+                if scenario.cancel_after
+                else "it exited with 0, but had to fail"
+            )
+            yield Breach(scenario.unless_fails or scenario.rule, f"{why}; it printed {_quoted(ran.stdout)}")
         elif ran.exit_code == 0 and not answered:
             printed = f"it printed {_quoted(ran.stdout)}" if ran.stdout.strip() else "it printed nothing"
             yield Breach(scenario.rule, f"it exited with 0 without the answer: {printed}{_course(evidence)}")

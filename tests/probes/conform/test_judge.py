@@ -75,6 +75,10 @@ def test_a_good_conversation_breaks_nothing() -> None:
         ("fresh-session", ran(code=7, stdout=""), []),
         ("late-id", ran(code=1, stdout=""), []),
         ("late-id", ran(stdout="something"), ["resumes-the-id"]),
+        ("canceled", ran(stdout=""), ["notices-missing-answer"]),
+        ("launcher", ran(stdout=""), ["notices-missing-answer"]),
+        ("canceled", ran(code=None, stdout=""), ["leaves-nothing-running"]),
+        ("canceled", ran(code=1, stdout="", left=("codex exec",)), ["leaves-nothing-running"]),
         (
             "hang-before-answer",
             ran(code=None, stdout="", left=("codex exec",)),
