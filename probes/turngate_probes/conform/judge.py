@@ -15,7 +15,7 @@ from turngate_probes.conform.catalogue import Scenario
 from turngate_probes.conform.plan import Conversation
 from turngate_probes.conform.process_turns import turns_of
 from turngate_probes.simulate.faults import changed
-from turngate_probes.simulate.misbehaviour import SAYS, UNREAD
+from turngate_probes.simulate.misbehaviour import FLOOD_LINE, SAYS, UNREAD
 
 EXCERPT = 120
 _TEXT = "orchestrator.text-whole"
@@ -113,7 +113,7 @@ def _course(evidence: Evidence) -> str:
 
 def _result(evidence: Evidence) -> Iterator[Breach]:
     """Compare what each COMMAND did with what its scenario expects."""
-    scenario = evidence.scenario
+    scenario, rule = evidence.scenario, _rule(evidence)
     for ran in evidence.ran:
         answered = all(_has(ran.stdout, word) for word in _expected(evidence, ran))
         others = [other.conversation.answer for other in evidence.ran if other is not ran]
@@ -130,13 +130,20 @@ def _result(evidence: Evidence) -> Iterator[Breach]:
             yield Breach(scenario.unless_fails or scenario.rule, f"{why}; it printed {_quoted(ran.stdout)}")
         elif ran.exit_code == 0 and not answered:
             printed = f"it printed {_quoted(ran.stdout)}" if ran.stdout.strip() else "it printed nothing"
-            yield Breach(scenario.rule, f"it exited with 0 without the answer: {printed}{_course(evidence)}")
+            yield Breach(rule, f"it exited with 0 without the answer: {printed}{_course(evidence)}")
         elif ran.exit_code != 0 and not _reads_input(evidence) and _broke(ran):
             yield Breach(scenario.rule, f"the broken pipe ended it, and not what the engine said: {last_words(ran)}")
         elif ran.exit_code != 0 and scenario.expect == "success":
-            yield Breach(scenario.rule, f"{last_words(ran)}{_course(evidence)}")
+            yield Breach(rule, f"{last_words(ran)}{_course(evidence)}")
         if ran.left:
             yield Breach("orchestrator.leaves-nothing-running", f"still running: {'; '.join(ran.left)}")
+
+
+def _rule(evidence: Evidence) -> str:
+    """Return the rule that a COMMAND without the answer breaks: a flood that it has read blocked nothing."""
+    size, turns = max((play.stderr_bytes for play in evidence.scenario.plays), default=0), _turns(evidence)
+    is_read = size and turns and all(call.flooded > size - len(FLOOD_LINE) for call in turns)
+    return "orchestrator.reads-any-output" if is_read else evidence.scenario.rule
 
 
 def _has(printed: str, word: str) -> bool:

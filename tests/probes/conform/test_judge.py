@@ -75,6 +75,7 @@ def test_a_good_conversation_breaks_nothing() -> None:
         ("fresh-session", ran(code=7, stdout=""), []),
         ("late-id", ran(code=1, stdout=""), []),
         ("late-id", ran(stdout="something"), ["resumes-the-id"]),
+        ("exits-unread", ran(stdout=""), ["notices-failure"]),
         ("canceled", ran(stdout=""), ["notices-missing-answer"]),
         ("launcher", ran(stdout=""), ["notices-missing-answer"]),
         ("canceled", ran(code=None, stdout=""), ["leaves-nothing-running"]),
@@ -126,7 +127,22 @@ def test_a_broken_pipe_hides_no_message(code: int, stderr: str, is_broken: bool)
     """Where the engine exits without reading its prompt, the engine's message is the failure, not the pipe."""
     did = Ran(A, code, "", stderr, 1.0, ())
     broken = rules(call(1, A.prompts[0], stdin_closed=False), scenario=scenarios()["exits-unread"], did=(did,))
-    assert broken == (["notices-failure"] if is_broken else [])
+    assert broken == (["survives-broken-pipe"] if is_broken else [])
+
+
+@each(
+    "flooded, did, broken",
+    [
+        (2**21 - 1, ran(code=1, stdout=""), "reads-any-output"),
+        (2**21 - 1, ran(stdout="something"), "reads-any-output"),
+        (2**16, ran(code=1, stdout=""), "no-deadlock"),
+        (2**21 - 1, ran(code=None, stdout=""), "no-deadlock"),
+    ],
+)
+def test_a_flood_that_was_read_blocks_nothing(flooded: int, did: Ran, broken: str) -> None:
+    """Who fails then, for example because it took the flood for records, misreads the output."""
+    first = call(1, A.prompts[0], flooded=flooded)
+    assert rules(first, scenario=scenarios()["stderr-flood"], did=(did,)) == [broken]
 
 
 @pytest.mark.parametrize(
