@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turngate.cli import given_as
-from turngate_probes.cli.shared_options import check_unused, file, folder, output_options, say
+from turngate_probes.cli.shared_options import check_unused, file, folder, output_options, say, to_simulate
 from turngate_probes.report import ORCHESTRATOR_FORMATS
 
 if TYPE_CHECKING:
@@ -160,7 +161,11 @@ def conform(options: ConformOptions) -> int:
             if options.real
             else []
         )
-        contracts = tuple(one.contract for one in releases) or tuple(map(_contract, options.engines or ("codex",)))
+        asked = () if options.real else tuple(map(_contract, options.engines or ("codex",)))
+        contracts = tuple(one.contract for one in releases) or tuple(contract for contract, _ in asked)
+        notes = tuple(note for _, note in asked if note)
+        for note in notes:
+            say(f"Warning: {note}")
         if options.observe:
             report = observed(
                 options.command, contracts, root, interrupt, interactive=options.interactive, strict=options.strict
@@ -189,7 +194,7 @@ def conform(options: ConformOptions) -> int:
             )
             with heartbeats(progress.beat, interrupt):
                 report = session.run(interrupt, progress)
-    return publish(view(report), options.output)
+    return publish(view(replace(report, notes=notes)), options.output)
 
 
 @contextmanager
@@ -205,18 +210,16 @@ def _release(target: str, interrupt: "Interrupt") -> "Iterator[Release]":
         yield release
 
 
-def _contract(target: str) -> "EngineContract":
-    from turngate import UsageError, load_contract
-    from turngate_probes.releases import recorded_releases
-    from turngate_probes.releases.pins import pinned_version
+def _contract(target: str) -> "tuple[EngineContract, str]":
+    """Return the contract of a release to simulate, and what to say if turngate doesn't know the release."""
+    from turngate import UsageError
     from turngate_probes.releases.target import parse_target
 
     asked = parse_target(target)
     if asked.path:
         raise UsageError(f"{target} names an executable", "name a release, or use --real")
-    version = asked.version or pinned_version(asked.engine) or recorded_releases.newest(asked.engine)
-    contract = load_contract(asked.engine, version)
-    if version is None:
+    contract, warning = to_simulate(asked)
+    if contract.version is None:
         hint = f"name one, such as --engine {asked.engine}@1.0.0"
         raise UsageError(f"no release of {asked.engine} is pinned or recorded", hint)
-    return contract
+    return contract, warning

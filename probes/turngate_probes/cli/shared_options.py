@@ -48,12 +48,36 @@ def _targets(incomplete: str) -> Iterator[str]:
 
 
 if TYPE_CHECKING:
+    from turngate import EngineContract
     from turngate_probes.releases.target import Target
 
 
 def say(text: str) -> None:
     """Print a message on stderr, with control characters escaped."""
     click.echo(visible(text, keep="\n\t"), err=True)
+
+
+def to_simulate(asked: "Target") -> "tuple[EngineContract, str]":
+    """Return the contract of a release to simulate, and what to say if turngate doesn't know the release."""
+    from turngate import load_contract
+    from turngate_probes.releases import recorded_releases
+    from turngate_probes.releases.pins import pinned_version
+
+    version = asked.version or pinned_version(asked.engine) or recorded_releases.newest(asked.engine)
+    contract = load_contract(asked.engine, version)
+    if not asked.version or _is_known(asked.engine, asked.version):
+        return contract, ""
+    return contract, f"turngate doesn't know {asked}; it is simulated as the newest release before it that is known"
+
+
+def _is_known(engine: str, version: str) -> bool:
+    """Return whether a release was published, as far as turngate knows; true for engines without a history."""
+    from turngate import NotFoundError, history
+
+    try:
+        return bool(history.load(engine).is_release(version))
+    except NotFoundError:
+        return True
 
 
 def folder(**more: bool) -> click.Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from turngate_probes.cli.shared_options import engines
+from turngate_probes.cli.shared_options import engines, say, to_simulate
 from turngate_probes.simulate.faults import Faults, descriptions, listed, parsed
 
 
@@ -70,33 +70,15 @@ def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, fault
     if target.startswith("-"):
         raise click.NoSuchOption(target, ctx=click.get_current_context())
     faults = _checked(faulty)
-    from turngate import load_contract
-    from turngate_probes.releases import recorded_releases
-    from turngate_probes.releases.pins import pinned_version
     from turngate_probes.releases.target import parse_target
     from turngate_probes.simulate import simulated_process
 
-    asked = parse_target(target)
-    version = asked.version or pinned_version(asked.engine) or recorded_releases.newest(asked.engine)
-    contract = load_contract(asked.engine, version)
+    contract, warning = to_simulate(parse_target(target))
     if folder is None and not arguments:
         raise click.UsageError("pass arguments of the engine, or --install DIR to write an executable")
     if folder is None:
         return simulated_process.simulate(contract, arguments[1:] if arguments[:1] == ("--",) else arguments, faults)
     click.echo(simulated_process.install(contract, folder.absolute(), faulty))
-    if asked.version and not _is_known(asked.engine, asked.version):
-        click.echo(
-            f"Warning: turngate doesn't know {asked}; it is simulated as the contract describes such a release",
-            err=True,
-        )
+    if warning:
+        say(f"Warning: {warning}")
     return 0
-
-
-def _is_known(engine: str, version: str) -> bool:
-    """Return whether a release was published, as far as turngate knows; true for engines without a history."""
-    from turngate import NotFoundError, history
-
-    try:
-        return bool(history.load(engine).is_release(version))
-    except NotFoundError:
-        return True

@@ -109,6 +109,7 @@ class ConformReport(
     turngate: The version of turngate.
     command: The driver.
     stale: Entries of the baseline that no longer excuse anything.
+    notes: What else one must know to read the results.
     """
 
     turngate: Text
@@ -121,6 +122,7 @@ class ConformReport(
     exit_code: int
     stale: tuple[Text, ...]
     results: tuple[ScenarioRow, ...]
+    notes: tuple[Text, ...] = ()
 
 
 def call_row(call: EngineCall) -> CallRow:

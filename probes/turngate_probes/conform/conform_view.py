@@ -206,7 +206,7 @@ def _meaning(report: ConformReport) -> str:
 
 
 def _remarks(report: ConformReport) -> Iterator[JudgedCase]:
-    """Remark on each broken rule and on scenarios without an answer, essential ones first, then on stale entries."""
+    """Remark on each broken rule and on scenarios without an answer, essential ones first, then on the rest."""
     broken = [(row, breach) for row in report.results for breach in row.breaches if breach.excused is None]
     order = list(rules())
     # the conversation without faults first: what fails there may be the cause of the rest
@@ -225,6 +225,8 @@ def _remarks(report: ConformReport) -> Iterator[JudgedCase]:
     yield from _findings(found, "warned")
     for entry in report.stale:
         yield JudgedCase("baseline", "", "noted", f"no breach needs this entry any more, so remove it: {entry}")
+    for note in report.notes:
+        yield JudgedCase("engines", "", "noted", note)
 
 
 def _findings(found: Mapping[tuple[str, BreachRow], Sequence[str]], judgement: Judgement) -> Iterator[JudgedCase]:

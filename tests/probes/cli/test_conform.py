@@ -40,6 +40,21 @@ def test_an_observed_command_is_the_only_one(capfd: pytest.CaptureFixture[str]) 
     assert "[1/1]" in shown.out + shown.err
 
 
+@pytest.mark.parametrize("observe", [("--observe",), ("--scenario", "two-turns")])
+def test_a_release_that_nobody_knows_is_played_with_a_warning(
+    observe: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also in the report, whose reader may not see what was typed."""
+    files = [tmp_path / "r.md", tmp_path / "r.html"]
+    reports = [f"--report={file}" for file in files]
+    cli.run(["conform", "--json", *reports, "--engine", "codex@99.0.0", "--engine", "codex", *observe, "--", "true"])
+    shown = capsys.readouterr()
+    note = "turngate doesn't know codex@99.0.0; it is simulated as the newest release before it that is known"
+    assert shown.err.splitlines()[0] == f"Warning: {note}"
+    assert json.loads(shown.out)["notes"] == [note]
+    assert all("it is simulated as the newest" in file.read_text("utf-8") for file in files)
+
+
 @each(
     "arguments, said",
     [
