@@ -202,7 +202,7 @@ def _paragraph(scenario: Scenario) -> Iterator[str]:
     yield f"  why: {scenario.why}"
     yield f"  expected: {_EXPECTED[scenario.expect]} Otherwise it breaks {broken}."
     for rule in dict.fromkeys((broken, scenario.rule)):
-        yield f"  rule: {rules()[rule].sentence}"
+        yield f"  {rule}: {rules()[rule].sentence}"
     yield f"  deadline: {scenario.deadline:g} s for each of {scenario.turns} turns"
     for play in scenario.plays:
         yield f"  the engine: {_played(play)}"

@@ -19,4 +19,11 @@ def test_a_scenario_is_explained() -> None:
     assert "COMMAND must exit with a code other than 0. Otherwise it breaks orchestrator.ends-hangs." in text
     assert "turn 2, in every attempt: hang=before" in text
     assert "observed: opencode 1.18.15 (anomalyco/opencode#42268)" in text
-    assert shown(()).count("  rule: ") == len(scenarios())
+    assert shown(()).count("  expected: ") == len(scenarios())
+
+
+def test_each_rule_that_a_scenario_may_break_is_named() -> None:
+    """As the verdict names it: a success may break another one than the rest."""
+    text = shown([scenarios()["exits-unread"]])
+    assert "Otherwise it breaks orchestrator.notices-failure." in text
+    assert f"orchestrator.survives-broken-pipe: {rules()['orchestrator.survives-broken-pipe'].sentence}" in text
