@@ -317,7 +317,7 @@ def _of_engine(contract: EngineContract, one: Executable | None, pins: Sequence[
         if pin.version:
             found.setdefault(pin.version, []).append(at)
         else:
-            unknown.setdefault(pin.text, []).append(at)
+            unknown.setdefault(pin.flaw, []).append(at)
     for version, places in found.items():
         try:
             release = _known(contract, version, tuple(places), history.load(contract.engine))
@@ -325,17 +325,16 @@ def _of_engine(contract: EngineContract, one: Executable | None, pins: Sequence[
             release = _release(contract, version, tuple(places), Knowledge.NO_HISTORY)
             release = replace(release, actions=_actions(contract.engine, version, None))
         yield replace(release, settings=_settings(contract.engine, version)) if places[0].kind == "path" else release
-    for text, places in unknown.items():
-        yield _not_pinned(contract, text, tuple(places))
+    for flaw, places in unknown.items():
+        yield _not_pinned(contract, flaw, tuple(places))
 
 
-def _not_pinned(contract: EngineContract, text: str, places: tuple[FoundAt, ...]) -> FoundRelease:
+def _not_pinned(contract: EngineContract, flaw: str, places: tuple[FoundAt, ...]) -> FoundRelease:
     """Return what is known where a file names an engine and no release."""
     safe = None
     with suppress(NotFoundError):
         safe = history.load(contract.engine).newest_safe()
-    detail = f"`{text}` names no single release" if text else "the file names no release"
-    return replace(_release(contract, None, places, Knowledge.NOT_PINNED, safe), detail=detail, command=None)
+    return replace(_release(contract, None, places, Knowledge.NOT_PINNED, safe), detail=flaw, command=None)
 
 
 def _settings(engine: str, version: str) -> tuple[str, ...]:

@@ -136,8 +136,7 @@ def gate(
         _show(upgrades, unused, settings, {**asked, "reports": output.reports, "contracts": overlay()})
         return 0
     if not upgrades:
-        hint = "run turngate gate ENGINE, or list `engines` in turngate.toml"
-        raise UsageError("no release to test: neither `engines` in settings nor a file here names one", hint)
+        raise settings.nothing_named()
     if len(upgrades) > 1 and output.as_json:
         raise UsageError("--json is for one engine", f"name it: turngate gate {upgrades[0].new}")
     questions = [decision.question(upgrade.new, upgrade.old, **asked) for upgrade in upgrades]

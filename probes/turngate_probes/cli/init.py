@@ -28,9 +28,10 @@ def init(names: tuple[str, ...], *, yes: bool) -> int:
 
     Exit codes: 0 written, or nothing to write; 1 not written; 2 it can't be done.
     """
-    from turngate import UsageError
+    from turngate import UsageError, engine_names, load_contract
     from turngate.sanitize import visible
     from turngate_probes.gate.first_files import engines_of, first_files, has_known_ci, has_settings, source_of_turngate
+    from turngate_probes.releases.project_pins import loose_pins
     from turngate_probes.releases.target import parse_target
 
     folder = Path.cwd()
@@ -39,6 +40,8 @@ def init(names: tuple[str, ...], *, yes: bool) -> int:
         raise UsageError(f"{versions[0]} is a release", f"name the engine alone: turngate init {versions[0].engine}")
     chosen = [target.engine for target in targets] or engines_of(folder)
     if not chosen and not has_settings(folder):
+        if loose := loose_pins(folder, map(load_contract, engine_names())):
+            raise UsageError(loose, "name the exact release there, or the engine here: turngate init ENGINE")
         what = "no file in this folder pins an engine, and none is on PATH; the folders below it are not searched"
         raise UsageError(what, "`turngate doctor` searches them, too; or name one: turngate init codex")
     files = list(first_files(folder, list(dict.fromkeys(chosen)), source_of_turngate()))

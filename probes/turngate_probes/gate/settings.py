@@ -19,7 +19,7 @@ from turngate import ContractError, MachineError, UsageError, engine_names, load
 from turngate.decoding import convert
 from turngate.errors import did_you_mean
 from turngate.files import default_config, read_own, read_regular, real_path
-from turngate_probes.releases.project_pins import project_pin
+from turngate_probes.releases.project_pins import loose_pins, project_pin
 from turngate_probes.releases.registry import LATEST
 from turngate_probes.releases.target import Target, parse_target
 from turngate_probes.report import FORMATS
@@ -66,6 +66,14 @@ class Settings(Struct, frozen=True):
             return [(str(target), place) for target in newest]
         pins = {name: project_pin(self.folder, load_contract(name)) for name in engine_names()}
         return [(f"{name}@{LATEST}", pin.place) for name, pin in pins.items() if pin]
+
+    def nothing_named(self) -> UsageError:
+        """Return why there is nothing to test, and what to do."""
+        if loose := loose_pins(self.folder, map(load_contract, engine_names())):
+            hint = "name the exact release there, or both here: turngate gate ENGINE --from ENGINE@VERSION"
+            return UsageError(f"no release to test: {loose}", hint)
+        hint = "run turngate gate ENGINE, or list `engines` in turngate.toml"
+        return UsageError("no release to test: neither `engines` in settings nor a file here names one", hint)
 
     def in_use(self, engine: str) -> tuple[str, str] | None:
         """Return the release of an engine that is in use, with its place, None if nothing names one.

@@ -94,6 +94,11 @@ class ProjectPin(Struct, frozen=True):
     text: str = ""
     is_setting: bool = False
 
+    @property
+    def flaw(self) -> str:
+        """What it says in place of a release."""
+        return f"`{self.text}` names no single release" if self.text else "the file names no release"
+
 
 class ProjectPins(Struct, frozen=True):
     """The pins of a project by engine, and what of it was not searched."""
@@ -137,6 +142,13 @@ def project_pin(folder: Path, contract: EngineContract) -> ProjectPin | None:
             hint = f"name both releases: turngate gate {contract.engine}@latest --from {contract.engine}@VERSION"
             raise UsageError(what, hint)
     return pins[0] if pins else None
+
+
+def loose_pins(folder: Path, contracts: Iterable[EngineContract]) -> str:
+    """Say where the files of a folder name an engine without a release, such as by a range; empty if nowhere."""
+    found = project_pins(folder, contracts).by_engine.items()
+    loose = ((name, pin) for name, pins in found for pin in pins if not pin.version)
+    return "; ".join(f"{pin.place}: {pin.flaw} of {name}" for name, pin in loose)
 
 
 def project_pins(folder: Path, contracts: Iterable[EngineContract], *, below: bool = False) -> ProjectPins:

@@ -32,7 +32,15 @@ from turngate.turn.envelope import Envelope
 from turngate.turn.read import session_caveats
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir, locked
-from turngate_reference.engine.attempt import Attempt, InstalledEngine, RunOptions, attempt, find_engine, traces
+from turngate_reference.engine.attempt import (
+    Attempt,
+    InstalledEngine,
+    OnOutput,
+    RunOptions,
+    attempt,
+    find_engine,
+    traces,
+)
 from turngate_reference.engine.session import ObstacleError, check_stored, seen_after_first_turn
 from turngate_reference.handle_record import (
     NO_SESSION,
@@ -80,10 +88,14 @@ class SentReply(Struct, frozen=True):
 
 
 class Conversations(Struct, frozen=True):
-    """What starting and continuing share: the data directory, the listener for the agent's texts, and the stop."""
+    """What starting and continuing share: the data directory, the stop, and the listeners.
+
+    `on_text` gets the agent's texts, `on_output` all that the engine prints.
+    """
 
     data: DataDir
     on_text: Callable[[str], None]
+    on_output: OnOutput
     stop: Stop
     trust: Trust = NO_TRUST
     allow_file_marks: bool = False
@@ -138,7 +150,9 @@ class Conversations(Struct, frozen=True):
                     if run.is_kept:
                         return SentReply(*run.send(message))
                     if run.waits:
-                        record, done, news, unsaved = run.reply(message, self.on_text, self.stop, self.safe)
+                        record, done, news, unsaved = run.reply(
+                            message, self.on_text, self.on_output, self.stop, self.safe
+                        )
                         tried = Attempted(record, done, _is_other_session(done, record.session.value), news, unsaved)
                         if self.data.database.exists():
                             return tried
@@ -229,7 +243,9 @@ class Conversations(Struct, frozen=True):
         )
         env = relocated(os.environ, record.launch.locations)
         limit = record.launch.session_timeout_sec
-        options = RunOptions(record.launch.cwd, env, self.stop, timeout=float(limit), tag=record.run_id)
+        options = RunOptions(
+            record.launch.cwd, env, self.stop, timeout=float(limit), tag=record.run_id, on_output=self.on_output
+        )
         try:
             done = attempt(installed, built, reader, traces(record.run_directory, record.turns), options)
         except Exception:

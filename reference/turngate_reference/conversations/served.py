@@ -15,7 +15,7 @@ from turngate.argv.environment import relocated
 from turngate.process.family import end_orphans
 from turngate_reference.conversations.server_client import send_reply
 from turngate_reference.data_dir import DataDir
-from turngate_reference.engine.attempt import Attempt, InstalledEngine, contract_for, find_engine
+from turngate_reference.engine.attempt import Attempt, InstalledEngine, OnOutput, contract_for, find_engine
 from turngate_reference.engine.session import ObstacleError
 from turngate_reference.handle_record import HandleRecord
 from turngate_reference.server.orchestrator import transitions
@@ -60,7 +60,7 @@ class ServedRun(Struct, frozen=True):
         return record if record.turns > self.run.turn_index else record_of(self.run, self.run.state, self.run.session)
 
     def reply(
-        self, message: str, on_text: Callable[[str], None], stop: Stop, safe: Safe
+        self, message: str, on_text: Callable[[str], None], on_output: OnOutput, stop: Stop, safe: Safe
     ) -> tuple[HandleRecord, Attempt, str, str]:
         """Reply to the open question and run the next turn; TurngateError before the claim changes nothing.
 
@@ -90,6 +90,7 @@ class ServedRun(Struct, frozen=True):
             turn = TerminalTurn(
                 checker.data_flaw,
                 _INTERRUPTED,
+                on_output,
                 engine=engine,
                 env=relocated(os.environ, claimed.locations),
                 built=built,

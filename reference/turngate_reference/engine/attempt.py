@@ -37,6 +37,7 @@ from turngate.turn.read import STREAMS
 from turngate_reference.data_dir import DataDir
 
 MAX_TRACE = 64 * 2**20
+OnOutput = Callable[[Stream, bytes], None]
 _NOTED_LINES = 5
 
 
@@ -139,11 +140,15 @@ class Attempt(Struct, frozen=True):
         return self.reading.ended and self.reading.final_text is None
 
 
+def ignore_output(_stream: Stream, _chunk: bytes) -> None:
+    """Take the output of an engine, and do nothing."""
+
+
 class RunOptions(Struct, frozen=True):
     """How an engine runs: where, in which environment, for how long, and its stop and listeners.
 
     `timeout` is in seconds; `tag` marks its processes (empty: nobody needs to find them later); `on_start` gets
-    the process id.
+    the process id, and `on_output` each chunk of a stream, after the reader.
     """
 
     cwd: Path
@@ -152,6 +157,7 @@ class RunOptions(Struct, frozen=True):
     timeout: float = float("inf")
     tag: str = ""
     on_start: Callable[[int], None] | None = None
+    on_output: OnOutput = ignore_output
 
 
 def attempt(
@@ -174,6 +180,7 @@ def attempt(
         def on_output(stream: Stream, chunk: bytes) -> None:
             with _needs_room(folder):
                 append_trace(opened[stream], chunk, MAX_TRACE)
+            options.on_output(stream, chunk)
 
         done = run_turn(request, reader, stop=options.stop, on_output=on_output, on_start=options.on_start)
     lingered = done.process.ended is Ended.LINGERED

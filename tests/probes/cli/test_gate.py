@@ -177,6 +177,16 @@ def test_settings_without_an_engine_are_shown_but_test_nothing(
     assert "turngate gate ENGINE, or" in capsys.readouterr().err
 
 
+def test_a_range_is_told_from_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A bare gate names the file that has a range in place of a release, and says what to do about it."""
+    (project / "turngate.toml").unlink()
+    (project / "package.json").write_text('{"dependencies": {"@openai/codex": "^0.169.0"}}')
+    assert cli.run(["gate"]) == 2
+    told = capsys.readouterr().err
+    assert "no release to test: package.json:1: `^0.169.0` names no single release of codex\n" in told
+    assert "name the exact release there, or both here: turngate gate ENGINE --from ENGINE@VERSION" in told
+
+
 def test_several_engines_are_tested_in_turn(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

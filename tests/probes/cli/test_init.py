@@ -64,6 +64,14 @@ def test_a_pin_in_a_folder_below_needs_the_name_of_its_engine(
     assert "the folders below it are not searched\n`turngate doctor` searches them" in capsys.readouterr().err
 
 
+def test_a_range_is_told_from_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The error names the file that has a range in place of a release."""
+    monkeypatch.setenv("PATH", "")
+    Path("package.json").write_text('{"dependencies": {"@openai/codex": "^0.169.0"}}')
+    assert cli.run(["init"]) == 2
+    assert "package.json:1: `^0.169.0` names no single release of codex\n" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name, table", [("turngate.toml", ""), ("pyproject.toml", "[tool.turngate]\n")])
 def test_settings_need_no_engine_to_be_named(monkeypatch: pytest.MonkeyPatch, name: str, table: str) -> None:
     """A project that has settings lacks only the job of its CI."""

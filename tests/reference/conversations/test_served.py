@@ -19,6 +19,7 @@ from turngate.argv.file_slot import as_in_contract
 from turngate.contract import load
 from turngate.process.family import is_alive
 from turngate_reference.conversations import served
+from turngate_reference.conversations.cli.silence import Silence
 from turngate_reference.server.orchestrator import owner, transitions
 from turngate_reference.server.orchestrator.decide import TurnResult, failed
 from turngate_reference.server.requests import ApiError
@@ -330,6 +331,16 @@ def test_one_of_a_terminal_and_http_wins_whoever_it_is(server_env: ServerEnv) ->
         assert [said.code == 0] == [bool(refused)], said
         winner = "terminal" if refused else "http"
         assert server_env.cli_env.calls()[-1]["stdin"].split("\n\n")[1] == winner
+
+
+def test_the_output_of_an_engine_is_watched(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal that runs a turn of a served run can tell what its engine prints, beside its texts."""
+    printed = list[bytes]()
+    monkeypatch.setattr(Silence, "output", lambda _, _stream, chunk: printed.append(chunk))
+    server_env.cli_env.engine("codex", d.codex(ASK), [["stderr", "retrying 3/5\n"], *d.codex(final(x=1))])
+    run_id, _ = server_env.ask()
+    assert resumed(server_env.cli_env, run_id).code == 0
+    assert b"retrying 3/5" in b"".join(printed)
 
 
 @pytest.mark.long

@@ -112,7 +112,8 @@ def sent(reply: SentReply) -> str:
     return "\n".join(quoted(reply.text[:_SENT_LENGTH], f"sent to {reply.record.handle}: "))
 
 
-def _note_quoted(text: str, mark: str) -> None:
+def note_quoted(text: str, mark: str) -> None:
+    """Print a text of others on stderr."""
     _note("\n".join(quoted(text, mark, sys.stderr)))
 
 
@@ -121,10 +122,10 @@ def diagnostics(done: Attempted) -> None:
     record, reading, code = done.record, done.attempt.reading, done.attempt.exit_code
     folder = traces(record.run_directory, record.turns)
     for failure in reading.failures[-1:]:
-        _note_quoted(failure, f"{record.engine} failed: ")
+        note_quoted(failure, f"{record.engine} failed: ")
     is_unexplained = not done.attempt.lingered and (not done.attempt.went_well or done.other_session)
     if is_unexplained and (lines := last_lines(reading.result.stderr, _STDERR_LINES)):
-        _note_quoted("\n".join(lines), "  | ")
+        note_quoted("\n".join(lines), "  | ")
     if done.attempt.interrupted:
         _note(f"interrupted; see {folder}")
     elif done.attempt.ended is Ended.TIMEOUT:
@@ -147,12 +148,12 @@ def _session_notes(done: Attempted) -> None:
     record, reading = done.record, done.attempt.reading
     if done.other_session:
         back = f"got {reading.session.handle_value}" if reading.session else "got no session id"
-        _note_quoted(f"{record.session.value}, but {back}: {reading.handle.detail}", "requested session ")
+        note_quoted(f"{record.session.value}, but {back}: {reading.handle.detail}", "requested session ")
         _note("this turn may lack the earlier conversation; the record keeps the requested session")
     if reading.handle.unfamiliar:
-        _note_quoted(reading.handle.unfamiliar, "the session id has an unfamiliar shape, but is used: ")
+        note_quoted(reading.handle.unfamiliar, "the session id has an unfamiliar shape, but is used: ")
     if record.session.value is None:
-        _note_quoted(reading.handle.detail, "no session id: ")
+        note_quoted(reading.handle.detail, "no session id: ")
     for one in reading.reported:
         if one.kind == "session":
             _note(one.text)
@@ -161,12 +162,12 @@ def _session_notes(done: Attempted) -> None:
 def _tell_what_is_saved(done: Attempted) -> None:
     record, session = done.record, done.record.session.value
     if done.unsaved:
-        _note_quoted(done.unsaved, "the result of this turn could not be saved: ")
+        note_quoted(done.unsaved, "the result of this turn could not be saved: ")
     elif done.news:
-        _note_quoted(done.news, "")
+        note_quoted(done.news, "")
     if done.deleted:
         left = f"; {record.engine} itself has it as session {session}" if session else ""
-        _note_quoted(left, f"turngate can't resume handle {record.handle}")
+        note_quoted(left, f"turngate can't resume handle {record.handle}")
 
 
 def _ended(done: Attempted) -> str:

@@ -17,6 +17,7 @@ from turngate.process.sessions import adopting_orphans
 from turngate.process.signals import ending, handling_signals
 from turngate_reference.conversations.cli import printing
 from turngate_reference.conversations.cli.options import data_dir_option
+from turngate_reference.conversations.cli.silence import Silence
 from turngate_reference.conversations.conversation import Attempted, Conversations, SentReply, StartRequest
 from turngate_reference.data_dir import data_dir
 from turngate_reference.handle_record import DEFAULT_TIMEOUT_SEC
@@ -236,12 +237,17 @@ def _converse(options: TurnOptions, act: Callable[[Conversations], Attempted | S
     data, stop = data_dir(options.asked_dir), Stop()
     data.check_layout()
     trusted = Trust(frozenset(options.allow_unsafe), options.trust_workspace)
-    answer = printing.PrintedTurn(stop)
+    answer, silence = printing.PrintedTurn(stop), Silence()
+
+    def show(text: str) -> None:
+        silence.text()
+        if not options.as_json:
+            answer.text(text)
+
     # a signal ends the engine's whole tree, so that the record is still written
-    with adopting_orphans(), handling_signals(ending(), lambda _: stop.set()):
+    with adopting_orphans(), handling_signals(ending(), lambda _: stop.set()), silence.watched():
         try:
-            show = (lambda _: None) if options.as_json else answer.text
-            done = act(Conversations(data, show, stop, trusted, options.allow_file_marks))
+            done = act(Conversations(data, show, silence.output, stop, trusted, options.allow_file_marks))
         except RefusedError as refused:
             raise click.UsageError(str(refused)) from refused
     if options.as_json:

@@ -32,7 +32,16 @@ from turngate.argv import artifacts
 from turngate.files import real_path
 from turngate.process.family import start_time
 from turngate.turn.session_id import unfamiliar
-from turngate_reference.engine.attempt import Attempt, InstalledEngine, NoRoomError, RunOptions, attempt, traces
+from turngate_reference.engine.attempt import (
+    Attempt,
+    InstalledEngine,
+    NoRoomError,
+    OnOutput,
+    RunOptions,
+    attempt,
+    ignore_output,
+    traces,
+)
 from turngate_reference.engine.session import ObstacleError, seen_after_first_turn
 from turngate_reference.server.orchestrator import workspace_files
 from turngate_reference.server.orchestrator.continuation import check_session, with_session
@@ -146,11 +155,12 @@ def _artifacts(run: Run, contract: EngineContract) -> Path | None:
 class TurnWork(Struct, frozen=True):
     """What takes long in a turn, for threads outside of the owner; `data_flaw` applies an output schema.
 
-    `interrupted` is what becomes of a run whose turn was stopped.
+    `interrupted` is what becomes of a run whose turn was stopped. `on_output` gets what its engine prints.
     """
 
     data_flaw: DataFlaw
     interrupted: Decision = INTERRUPTED
+    on_output: OnOutput = ignore_output
 
     def prepare(self, run: Run, reply: str | None, kept: InstalledEngine | None) -> Prepared:
         """Return what a claimed turn needs; `reply` None: it is the first. `kept` is the engine of a kept process.
@@ -189,6 +199,7 @@ class TurnWork(Struct, frozen=True):
             timeout=float(run.session_timeout_sec),
             tag=run.process.tag if run.process else "",
             on_start=started,
+            on_output=self.on_output,
         )
         try:
             return Played(attempt(plan.engine, built, reader, traces(run.run_directory, run.turn_index), options))
