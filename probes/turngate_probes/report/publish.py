@@ -24,8 +24,9 @@ from turngate.decoding import convert
 from turngate.files import real_path, write_atomically
 from turngate_probes.report import FORMATS, SARIF, github
 from turngate_probes.report.lines import Detail, print_line
+from turngate_probes.report.release_view import ReleaseView
 from turngate_probes.report.source_locations import fallback_of, unplaced
-from turngate_probes.report.text import report_lines
+from turngate_probes.report.text import outcome_lines, report_lines
 from turngate_probes.report.view import View
 
 
@@ -88,14 +89,14 @@ def publish(view: View, output: Printer, journal: Path | None = None) -> int:
     return view.exit_code
 
 
-def sum_up(views: Sequence[View], exit_code: int, output: Printer) -> None:
+def sum_up(views: Sequence[ReleaseView], exit_code: int, output: Printer) -> None:
     """Print the outcomes of gates that were published one after the other, and the exit code of all."""
     if output.detail is Detail.QUIET:
         return
     with github.commands_off(output.console):
         print_line(output.console, 0, Text())
         for view in views:
-            for depth, line in report_lines(view, detail=Detail.QUIET):
+            for depth, line in outcome_lines(view):
                 print_line(output.console, depth, line)
         print_line(output.console, 0, Text(f"exit code {exit_code}: that of the worst of {len(views)} gates"))
 

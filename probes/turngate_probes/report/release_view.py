@@ -23,7 +23,19 @@ from turngate_probes.report.reports import (
     ReleaseReport,
     known_caveats,
 )
-from turngate_probes.report.view import Column, Count, Fact, JudgedCase, Mark, Row, RowFamily, Sign, Suite, View
+from turngate_probes.report.view import (
+    CHANGE,
+    Column,
+    Count,
+    Fact,
+    JudgedCase,
+    Mark,
+    Row,
+    RowFamily,
+    Sign,
+    Suite,
+    View,
+)
 from turngate_probes.report.wording import (
     NOT_KNOWN,
     advice,
@@ -98,7 +110,7 @@ def view(report: ProbeReport | GateReport) -> ReleaseView:
     cases = [tuple(probe_cases(release, probe.fail_on)) for release in probe.releases]
     remarks = list(probe_remarks(cases))
     if gate:
-        cases[-1] = tuple(gate_cases(gate.newer, gate.decision, probe.fail_on))
+        cases[-1] = (*gate_cases(gate.newer, gate.decision, probe.fail_on), *_changes(gate))
         remarks = [*gate_remarks(cases[-1], gate.decision), *_changes_required(gate)]
     suites = tuple(_suite(probe, gate, *judged, headline) for judged in zip(probe.releases, cases, strict=True))
     return ReleaseView(
@@ -157,6 +169,16 @@ def _counts(verdicts: Mapping[Verdict, int], gate: GateReport | None) -> Iterato
         yield from (Count(impact, count, IMPACT_SIGNS[impact]) for impact, count in gate.counts.items())
     elif any(verdicts.values()):
         yield from (Count(word, count, VERDICT_SIGNS[word]) for word, count in verdicts.items())
+
+
+def _changes(gate: GateReport) -> Iterator[JudgedCase]:
+    """Say what an orchestrator must change."""
+    texts = dict[str, list[str]]()
+    for action in gate.actions:
+        if action.new:
+            texts.setdefault(action.title, []).append(action.text)
+    for title, lines in texts.items():
+        yield JudgedCase(name_of(gate.newer), title, "noted", "; ".join(lines), rule=CHANGE, release=gate.newer)
 
 
 def _changes_required(gate: GateReport) -> Iterator[JudgedCase]:

@@ -13,7 +13,7 @@ from turngate.sanitize import bounded, visible
 from turngate_probes.report.judgement import OPEN
 from turngate_probes.report.release_view import ReleaseView
 from turngate_probes.report.source_locations import Place, unplaced
-from turngate_probes.report.view import JudgedCase, RemarkLevel, View
+from turngate_probes.report.view import CHANGE, JudgedCase, RemarkLevel, View
 from turngate_probes.report.wording import advice, known
 
 MOST_RESULTS = 5000  # more are not shown by GitHub
@@ -42,6 +42,7 @@ GATE_RULES = {
     "claim": "The contract requires something else of the new release.",
     "deviation": "The new release has another known caveat.",
     "baseline": "A failure that the baseline expects no longer occurs.",
+    "change": "Your orchestrator must do something else with the new release.",
     "unanswered": "Part of one of the two releases could not be tested.",
     "crashed": "turngate itself failed, so the new release was not judged.",
     "interrupted": "The gate was interrupted before it had a result.",
@@ -57,6 +58,7 @@ def sarif(view: ReleaseView, fallback: str = UNPLACED) -> str:
     """
     scope = f"gate/{view.gate.engine}" if view.gate else view.probe.level
     results = [remark for remark in view.remarks if remark.rule]
+    results += [case for suite in view.suites for case in suite.cases if case.rule == CHANGE]
     notes = [_notification(remark) for remark in view.remarks if not remark.rule]
     if left_out := len(results[MOST_RESULTS:]):
         notes.append(_note("error", f"{left_out} more failures are not shown"))
@@ -87,6 +89,8 @@ def _rule(clause_id: str) -> Json:
     else:
         kind = clause_id.removeprefix("gate.")
         level, why = "error", NO_RESULT if kind in OPEN else "The gate fails because of it."
+        if clause_id == CHANGE:
+            level, why = "note", "Change it before you upgrade."
         sentence = GATE_RULES.get(kind, "This version of turngate doesn't know the clause.")
     return {
         "id": visible(clause_id),

@@ -86,6 +86,12 @@ def failure_evidence(view: View, detail: Detail) -> Iterator[Line]:
     yield 0, Text()
 
 
+def outcome_lines(view: ReleaseView) -> Iterator[Line]:
+    """Return the outcome of a gate, and the reasons."""
+    yield 0, Text(view.headline, style_of(view.outcome))
+    yield from ((1, _shortened(why)) for why in (view.gate.reasons if view.gate else ()))
+
+
 def _lines(view: View, journal: Path | None, detail: Detail) -> Iterator[Line]:
     if not isinstance(view, ReleaseView):
         return _of_orchestrator(view)
@@ -143,12 +149,11 @@ def _of_probe(report: ProbeReport, view: ReleaseView, journal: Path | None, deta
 
 def _of_gate(report: GateReport, view: ReleaseView, detail: Detail) -> Iterator[Line]:
     """Return the lines of a gate; what is gone but not used comes before what is new."""
-    outcome = [(0, Text(view.headline, style_of(report.outcome))), *((1, _shortened(why)) for why in report.reasons)]
+    yield from _actions(view, 1)
     if detail is Detail.QUIET:
         yield from _qualified(report.probe.releases)
-        yield from outcome
+        yield from outcome_lines(view)
         return
-    yield from _actions(view, 1)
     for impact in (Impact.BREAKING, Impact.DEGRADED, Impact.NONE, Impact.ADDITIVE):
         rows = report.differences if impact is Impact.NONE else view.differences
         yield from _differences(impact, _having(impact, rows), _having(impact, view.fallen))
@@ -175,7 +180,7 @@ def _of_gate(report: GateReport, view: ReleaseView, detail: Detail) -> Iterator[
     nothing = "none" if report.outcome in (GateOutcome.PASS, GateOutcome.FAIL) else "not compared"
     yield 0, Text(f"differences: {counts or nothing}")
     yield 0, Text(duration(view.seconds))
-    yield from outcome
+    yield from outcome_lines(view)
     yield _exit_code(view)
 
 

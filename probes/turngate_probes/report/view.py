@@ -15,6 +15,7 @@ from turngate_probes.report.source_locations import Place, place_of
 
 ACTIONS = "What your orchestrator must do"
 EDITS = "What to change in the contract"
+CHANGE = "gate.change"  # the rule of what an orchestrator must change
 
 # failed: the exit code is 1; open: it is 2 or 3; warned: a failure that leaves it 0; noted: a caveat, or stale
 Judgement: TypeAlias = Literal["passed", "noted", "skipped", "warned", "failed", "open"]

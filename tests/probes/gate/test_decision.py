@@ -90,7 +90,9 @@ def test_what_the_baseline_excuses_is_skipped_with_its_reason() -> None:
     assert skipped.get("message") == "excused by the baseline (mended upstream): resume.dead-handle fails: exit code 0"
     assert cases["stdin.open"].findtext("system-out") == "degraded: it hangs"
     run = run_of(report)
-    assert [(result["ruleId"], result["level"]) for result in run["results"]] == [("stdin.open", "warning")]
+    assert [(each["ruleId"], each["level"]) for each in run["results"] if each["level"] != "note"] == [
+        ("stdin.open", "warning")
+    ]
     (note, changes) = run["invocations"][0]["toolExecutionNotifications"]
     assert (note["level"], "mended upstream" in note["message"]["text"]) == ("note", True)
     assert "green, changes required: 2 changes to your orchestrator" in changes["message"]["text"]
@@ -106,8 +108,26 @@ def test_a_reason_that_is_no_clause_has_a_case_and_a_rule_of_its_own() -> None:
     assert failure.get("type") == "call"
     assert run_of(views.red_by_a_tool())["results"][0]["ruleId"] == "gate.call"
     run = run_of(views.red_by_all())
-    assert {result["ruleId"] for result in run["results"]} == {views.DEAD, "gate.baseline"}
+    assert {each["ruleId"] for each in run["results"] if each["level"] == "error"} == {views.DEAD, "gate.baseline"}
     assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} >= {"gate.baseline"}
+
+
+def test_every_format_lists_the_changes_that_an_orchestrator_needs() -> None:
+    """JUnit has a case that passes with a note for each, SARIF a note with a fingerprint of its own, and -q a line."""
+    shown = view(views.green_by_baseline())
+    new = {action.title: action.text for action in shown.actions if action.new}
+    assert len(new) == 2
+    cases = {case.get("name"): case for case in ET.fromstring(junit(shown)).iter("testcase")}
+    assert {title: cases[title].findtext("system-out") for title in new} == new
+    run = run_of(views.green_by_baseline())
+    notes = [each for each in run["results"] if each["ruleId"] == "gate.change"]
+    texts = {each["message"]["text"] for each in notes if each["level"] == "note"}
+    assert texts == {f"{views.NEW}: {text}" for text in new.values()}
+    assert len({each["partialFingerprints"]["primaryLocationLineHash"] for each in notes}) == 2
+    (rule,) = (each for each in run["tool"]["driver"]["rules"] if each["id"] == "gate.change")
+    assert (rule["defaultConfiguration"]["level"], "gate fails" in rule["help"]["text"]) == ("note", False)
+    quiet = "\n".join(str(line) for _, line in report_lines(shown, detail=Detail.QUIET))
+    assert all(f"new: {action.about}: {action.text}" in quiet for action in shown.actions if action.new)
 
 
 def test_a_clause_that_fails_has_its_evidence() -> None:
