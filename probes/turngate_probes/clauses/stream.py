@@ -140,6 +140,7 @@ def failure_told(observed: Observations) -> Finding:
     # recordings may lack some
     if declared.issuperset(symptoms.values()) and all(turn.requests is not None for turn in turns):
         turns = [observed.turn(name) for name in names]
+    turns.sort(key=lambda turn: turn.name not in symptoms)  # what went wrong first
     reported = "; ".join(f"{_kind(turn)}: {how_it_ended(turn)}" for turn in turns)
     return Finding(not symptoms, reported, tuple(symptoms.values()), tuple(turn.name for turn in turns))
 

@@ -35,7 +35,7 @@ def _with_beginning(row: Difference, changes: Sequence[Change], known: History) 
     if since is None:
         return row
     untested = known.untested(since.since, since.release)
-    return replace(row, began=f"{untested[0]} to {since.release}" if untested else since.release)
+    return replace(row, began=f"one of {untested[0]} to {since.release}" if untested else since.release)
 
 
 def _same(row: Difference, change: Change) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Self
 from msgspec.structs import replace
 from semver import Version
 
-from turngate import ContractError, MachineError, NotFoundError, NotInstalledError, Stop, TurngateError
+from turngate import ContractError, MachineError, NotFoundError, NotInstalledError, Stop, TurngateError, history
 from turngate_probes.harness.package_managers import NPM_FLAGS, find_program
 from turngate_probes.releases.cache import MAKE_ROOM
 from turngate_probes.releases.pins import LOCK, MANIFEST, pin_of, pinned_version
@@ -149,10 +149,12 @@ class NpmRegistry(Registry, frozen=True):
         return replace(self, integrity=integrity)
 
     def exact(self, version: str, stop: Stop | None) -> str:
-        """Return an exact version; `latest` is the newest published one."""
+        """Return an exact version; `latest` is the newest published one. What is no version needs no query."""
         if version == LATEST:
             version = json.loads(npm(("view", self.package, "dist-tags.latest", "--json"), stop))
         if not Version.is_valid(version):
+            if self.engine in history.engines():
+                raise replace(self, versions=tuple(history.load(self.engine).published)).no_such_version(version)
             raise self._missing(version, stop)
         return version
 

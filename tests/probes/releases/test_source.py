@@ -170,11 +170,12 @@ def test_a_release_of_a_known_registry_reads_its_contract_once(npm: Path) -> Non
         assert (release.version, read.call_count) == ("0.147.0", 1)
 
 
-def test_a_version_that_is_none(npm: Path) -> None:
-    """A version that npm lacks is rejected with the nearest one."""
-    with pytest.raises(NotFoundError, match="has no version banana") as reported:
-        obtained("codex@banana")
-    assert "0.147.0" in reported.value.hint
+@pytest.mark.parametrize("text, hint", [("0.169", "nearest: 0.169.0, "), ("banana", "nearest: ")])
+def test_what_is_no_whole_version_is_rejected_without_npm(path: Path, text: str, hint: str) -> None:
+    """The nearest releases are those of the history, so that no registry is asked."""
+    with pytest.raises(NotFoundError, match=f"has no version {text}") as reported:
+        obtained(f"codex@{text}")
+    assert reported.value.hint.startswith(hint)
 
 
 def test_without_engine_and_npm(path: Path) -> None:

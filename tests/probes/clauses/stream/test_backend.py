@@ -49,9 +49,10 @@ def test_a_failure_that_is_not_told_has_a_symptom(turn: Turn, symptoms: tuple[st
 
 
 def test_every_symptom_is_told() -> None:
-    """Each failing backend adds its own symptom."""
+    """Each failing backend adds its own symptom, and the detail begins with those that have one."""
     finding = t.check("backend.failure-told", *with_(t.hung("backend-500/first"), t.turn("backend-cut/first")))
     assert finding.symptoms == ("hang-500", "success-cut")
+    assert [part.partition(":")[0] for part in finding.detail.split("; ")] == ["500", "cut", "401", "away"]
 
 
 def test_a_backend_that_was_not_seen_leaves_the_clause_open() -> None:
