@@ -96,6 +96,7 @@ def test_the_commands_of_a_release_are_not_simulated(
     "engine, release, argv, answer",
     [
         ("codex", "0.45.0", ("features", "list"), "turngate doesn't know whether codex 0.45.0 has `features list`"),
+        ("codex", "0.99.0", ("features", "list"), "turngate doesn't know whether codex 0.99.0 has `features list`"),
         ("codex", "0.116.0", ("features", "list"), ""),  # it was tried
         ("codex", "0.130.0", ("features", "list"), ""),  # between a release on which it was tried and one that lists it
         ("codex", "0.42.0", ("help",), ""),  # no list has it
