@@ -30,6 +30,7 @@ _WORDS = {
     "minimum": "must be {} or more",
     "maximum": "must be {} or less",
     "maxItems": "must have {} or fewer items",
+    "dependentRequired": "set execution_mode to interactive, since interactive_profile is for a run that asks",
 }
 _PATTERNS = {r"\S": "must not be only white space"}
 # fields of earlier versions, and what to do instead
