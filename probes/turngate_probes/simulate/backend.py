@@ -13,6 +13,7 @@ from msgspec import Struct
 from turngate import EngineContract
 from turngate.contract.home_and_workspace import ToolUse
 from turngate.contract.launch import Stream
+from turngate.sanitize import bounded
 from turngate_probes.simulate.faults import NONE, Faults
 from turngate_probes.simulate.printing import simulation
 
@@ -22,6 +23,7 @@ AWAY, CUT = "away", "cut"
 BAD_REQUEST = 400
 MAX_CALLS = 20
 OFFERED = "read_file"
+LONGEST_REPLY = 200
 Message: TypeAlias = Mapping[str, Any]
 
 _CHOICE = {"kind": "choose_one", "prompt": "Which colour?", "options": ["red", "blue"]}
@@ -117,10 +119,16 @@ def alone(request: ModelRequest, reply: str | None, tool: ToolUse | None = None)
 
 
 def _final(request: ModelRequest, more: Mapping[str, str]) -> str:
-    """End with the colour that the user chose, from the first two paragraphs of their last message."""
+    """End with the colour that the user chose in the first two paragraphs of their last message, or named instead.
+
+    A first paragraph that ends with a colon only announces the reply.
+    """
     last = next(str(message["content"]) for message in reversed(request.messages) if message["role"] == "user")
-    colour = re.search(r"\b(red|blue)\b", " ".join(last.split("\n\n")[:2]))
-    return json.dumps({"outcome": "final", "final_data": {"colour": colour[0] if colour else "blue", **more}})
+    first, *others = last.split("\n\n")[:2]
+    colour = re.search(r"\b(red|blue)\b", " ".join((first, *others)))
+    reply = others[0] if others and first.endswith(":") else first
+    chosen = colour[0] if colour else bounded(reply.strip(), LONGEST_REPLY)
+    return json.dumps({"outcome": "final", "final_data": {"colour": chosen, **more}})
 
 
 def call_of(tool: ToolUse) -> Called:

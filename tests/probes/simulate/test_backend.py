@@ -73,6 +73,24 @@ def test_without_a_backend_it_asks_first_and_ends_then() -> None:
     assert backend({"TURNGATE_SIMULATE_REPLY": "mine"})(HELLO) == "mine"
 
 
+@pytest.mark.parametrize(
+    "reply, colour",
+    [
+        ("blue", "blue"),
+        ("rather red, I think", "red"),
+        ("green, please", "green, please"),
+        ("The user's reply:\n\ngreen\n\nEnd with an envelope.", "green"),
+        ("green\n\nEnd with an envelope.", "green"),
+        ("x" * 999, f"{'x' * 150}[… 799 characters left out …]{'x' * 50}"),
+    ],
+)
+def test_the_final_data_have_the_reply(reply: str, colour: str) -> None:
+    """An option that the reply has counts, else the reply itself, without the text around it."""
+    told = {"role": "user", "content": reply}
+    later = ModelRequest("m", [*HELLO.messages, {"role": "assistant", "content": ""}, told], [])
+    assert json.loads(str(alone(later, None)))["final_data"] == {"colour": colour}
+
+
 def test_the_environment_names_the_backend(stub: StubBackend) -> None:
     """The backend's address is read from the variable that a sandbox sets, with or without `/v1`."""
     for url in stub.url, f"{stub.url}/", f"{stub.url}/v1", f"{stub.url}/v1/":

@@ -44,7 +44,11 @@ def test_a_body_is_strict_json(caller: Caller, body: bytes, said: str) -> None:
         ({"engine": "codex", "prompt": "x", "session_timeout_sec": True}, "$.session_timeout_sec", "of type integer"),
         ({"engine": "codex", "prompt": "x", "session_timeout_sec": 86401}, "$.session_timeout_sec", "86400 or less"),
         ({"engine": "codex", "prompt": "x", "execution_mode": "yolo"}, "$.execution_mode", "one of auto, interactive"),
-        ({"engine": "codex", "prompt": "x", "interactive_profile": "resumable"}, "$", "set execution_mode to interactive"),
+        (
+            {"engine": "codex", "prompt": "x", "interactive_profile": "resumable"},
+            "$",
+            "set execution_mode to interactive",
+        ),
     ],
 )
 def test_a_wrong_member_is_named(caller: Caller, body: object, path: str, said: str) -> None:
