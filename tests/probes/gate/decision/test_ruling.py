@@ -271,9 +271,10 @@ def of_markdown(report: GateReport) -> str:
 
 
 def of_sarif(report: GateReport) -> str:
-    """Read the judgement from the results; unanswered clauses have their own rule."""
+    """Read the judgement from the results that are no notes; unanswered clauses have their own rule."""
     (run,) = json.loads(sarif(view(report)))["runs"]
-    judged = {(result["level"], result["ruleId"] == "gate.unanswered") for result in run["results"]}
+    results = [result for result in run["results"] if result["level"] != "note"]
+    judged = {(result["level"], result["ruleId"] == "gate.unanswered") for result in results}
     return "failed" if ("error", False) in judged else "open" if judged == {("error", True)} else _mildest(judged)
 
 
