@@ -12,7 +12,9 @@ def main() -> Never:
     gc.set_threshold(50_000)
     try:
         from turngate.cli import main as command  # noqa: PLC0415 - see above
+        from turngate.files import open_streams  # noqa: PLC0415
 
+        open_streams()
         command()
     except KeyboardInterrupt:
         sys.exit(130)

@@ -13,6 +13,8 @@ from pathlib import Path
 from stat import S_IRWXG, S_IRWXO, S_ISLNK, S_ISREG, S_IWGRP, S_IWOTH
 
 FEW_FILES = 64
+LONGEST_PATH = 4096  # bytes; Linux opens none that is longer
+_STREAMS = 3  # standard input, output and error
 _PACKAGED = Path(__file__).parent
 _in_use: list[Path] = []
 _left_out: list[Path] = []
@@ -22,6 +24,14 @@ def allows_few_files() -> bool:
     """Whether this process may have so few open files that commands which start processes can fail for that."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return limit != resource.RLIM_INFINITY and limit < FEW_FILES
+
+
+def open_streams() -> None:
+    """Open the standard streams that the caller has closed, so that no file of ours takes the place of one."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) < _STREAMS:
+        pass
+    os.close(descriptor)
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - it stays open
 
 
 def default_cache() -> Path:
@@ -86,9 +96,12 @@ def repository_of(folder: Path) -> Path | None:
 def real_path(path: Path) -> Path:
     """Return a path with every link followed, absolute; what follows the part that exists is kept.
 
-    OSError if nobody can open it, because of a link that leads to itself or a folder that can't be searched. Whether
-    `Path.resolve` notices that depends on the version of Python.
+    OSError if nobody can open it, because it is too long, or of a link that leads to itself or a folder that can't be
+    searched. Whether `Path.resolve` notices that depends on the version of Python.
     """
+    # the time and the memory that a path takes grow with the square of its length
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), str(path))
     real = Path(os.path.realpath(path))
     with suppress(FileNotFoundError, NotADirectoryError):
         for part in (*reversed(real.parents), real):

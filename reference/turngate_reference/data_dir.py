@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -198,7 +198,8 @@ def locked(path: Path, handle: str, *, also: Path | None = None, server: Running
             raise MachineError(f"{path} can't be locked: {error.strerror}", "use a local --data-dir") from error
         holder = {"pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
         reached = {"url": server.url, "token_file": server.token_file and str(server.token_file)} if server else {}
-        os.write(file, json.dumps(holder | reached).encode())
+        with nullcontext() if server else suppress(OSError):  # `handles prune` makes room on a full disk
+            os.write(file, json.dumps(holder | reached).encode())
         try:
             yield
         finally:

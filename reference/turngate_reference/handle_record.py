@@ -5,6 +5,7 @@ they are converted when they are read. An unreadable record is never changed.
 """
 
 import json
+import os
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -201,7 +202,7 @@ def as_text(record: HandleRecord) -> str:
 
 def find(data: DataDir, prefix: str) -> HandleRecord:
     """Return the record whose handle begins with `prefix`; UsageError if there is none, or more than one."""
-    if len(prefix) == HANDLE_LENGTH and {*prefix} <= {*ALPHABET} and data.record(prefix).exists():
+    if len(prefix) == HANDLE_LENGTH and {*prefix} <= {*ALPHABET} and os.path.lexists(data.record(prefix)):
         return read(data.record(prefix))  # without listing what may be thousands
     names = [path.stem for path in _paths(data) if prefix and path.stem.startswith(prefix)]
     if not names:
@@ -249,5 +250,13 @@ def _checked(record: HandleRecord, stem: str) -> HandleRecord:
 
 
 def _paths(data: DataDir) -> list[Path]:
-    handle = re.compile(f"[{ALPHABET}]{{1,{HANDLE_LENGTH}}}")
-    return sorted(path for path in data.handles.glob("*.json") if handle.fullmatch(path.stem))
+    """Return the files of all records; MachineError if their folder can't be read."""
+    handle = re.compile(rf"[{ALPHABET}]{{1,{HANDLE_LENGTH}}}\.json")
+    try:
+        paths = [*data.handles.iterdir()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        hint = "give yourself access to it, or choose another --data-dir"
+        raise MachineError(f"{data.handles} can't be read: {error.strerror}", hint) from error
+    return sorted(path for path in paths if handle.fullmatch(path.name))

@@ -32,3 +32,16 @@ def test_the_exit_code_is_that_of_the_command(capfd: pytest.CaptureFixture[str])
     """A wrong command line exits with 2."""
     assert subprocess.run((sys.executable, "-c", MAIN, "nothing"), check=False).returncode == 2
     assert "No such command" in capfd.readouterr().err
+
+
+def test_a_closed_stream_is_no_place_for_a_file(tmp_path: Path) -> None:
+    """What is printed to a stream that the caller has closed is lost, and gets into no file that is opened later."""
+    code = f"""
+from turngate.files import open_streams
+open_streams()
+with open({str(tmp_path / "file")!r}, "w") as file:
+    print("lost", flush=True)
+    raise SystemExit(file.fileno())
+"""
+    ran = subprocess.run(("/bin/sh", "-c", '"$@" <&- >&-', "-", sys.executable, "-c", code), check=False)
+    assert (ran.returncode > 2, (tmp_path / "file").read_text()) == (True, "")

@@ -333,7 +333,7 @@ def test_a_start_that_crashed_is_listed_and_pruned(cli_env: CliEnv) -> None:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("number", first_quick([signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
+@pytest.mark.parametrize("number", first_quick([signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP]))
 def test_an_interrupt_ends_the_engine_and_the_record_is_written(cli_env: CliEnv, number: signal.Signals) -> None:
     """An interrupted start exits with 130 and leaves no process; the record holds the new session."""
     cli_env.fifos()

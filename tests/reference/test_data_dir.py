@@ -1,5 +1,6 @@
 """Tests of run directories, new handles, their locks, and the location of the data directory."""
 
+import errno
 import fcntl
 import os
 import re
@@ -220,6 +221,17 @@ def locked_by_hand(path: Path) -> Iterator[None]:
     with path.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def test_a_lock_needs_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk, what takes room can be removed."""
+
+    def full(_file: int, _data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("turngate_reference.data_dir.os.write", full)
+    with locked(tmp_path / "lock", "h"), pytest.raises(MachineError, match="in use"), locked(tmp_path / "lock", "h"):
+        pass
 
 
 @pytest.mark.parametrize("file", [None, Path("/home/me/token")])

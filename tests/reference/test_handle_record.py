@@ -1,5 +1,6 @@
 """Tests of handle records: written atomically, readable by later versions, unchanged when unreadable."""
 
+import errno
 import functools
 import json
 import os
@@ -7,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -212,3 +214,14 @@ def test_a_pipe_in_place_of_a_record_is_reported(cli_env: CliEnv) -> None:
     out, err = shown.communicate(timeout=30)
     assert (shown.returncode, out) == (2, "")
     assert "22222222.json can't be read: it isn't a regular file" in err
+
+
+def test_a_folder_that_can_not_be_read_does_not_look_empty(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as one of another user."""
+
+    def forbidden(_folder: Path) -> Iterator[Path]:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "iterdir", forbidden)
+    said = cli_env.type("handles")
+    assert (said.code, f"{cli_env.data / 'handles'} can't be read: Permission denied" in said.err) == (2, True)

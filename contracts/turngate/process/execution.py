@@ -220,7 +220,8 @@ def _watch(
         try:
             event = events.get(timeout=min(max(until - time.monotonic(), 0), threading.TIMEOUT_MAX))
         except queue.Empty:
-            event = Ended.LINGERED if done_at else Ended.TIMEOUT
+            # if turngate itself was stopped meanwhile, nobody has told of the exit yet
+            event = events.get() if tree.has_exited() else Ended.LINGERED if done_at else Ended.TIMEOUT
     if isinstance(event, Exception):
         raise event
     if isinstance(event, Ended):

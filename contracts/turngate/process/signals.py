@@ -10,7 +10,7 @@ from contextlib import contextmanager
 def ending() -> tuple[signal.Signals, ...]:
     """Return the signals that end a command, without SIGHUP if that is ignored, as under nohup."""
     hang_up = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
-    return (signal.SIGTERM, signal.SIGINT, *hang_up)
+    return (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, *hang_up)
 
 
 @contextmanager

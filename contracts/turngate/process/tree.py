@@ -115,10 +115,18 @@ class ProcessTree:
             with suppress(ChildProcessError):
                 os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
         else:  # macOS before Python 3.13
-            from turngate.process.family import is_alive  # noqa: PLC0415 - slow to import
-
-            while is_alive(self._pid):
+            while not self.has_exited():
                 time.sleep(POLL)
+
+    def has_exited(self) -> bool:
+        """Return whether the main process has exited, without reaping it."""
+        if hasattr(os, "waitid"):
+            with suppress(ChildProcessError):
+                return os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+            return True
+        from turngate.process.family import is_alive  # noqa: PLC0415 - slow to import
+
+        return not is_alive(self._pid)
 
     def settle(self) -> tuple[Leftover, ...]:
         """End and return the processes that outlived the exited main process, after a short grace period.

@@ -18,6 +18,7 @@ from turngate import (
     Reported,
     Stop,
     Trust,
+    TurngateError,
     TurnReader,
     UsageError,
     first_turn,
@@ -127,8 +128,8 @@ class Conversations(Struct, frozen=True):
                 trusted_workspace=cwd is not None and self.trust.trusts(cwd),
                 unsafe_allowed=asked.engine in self.trust.unsafe_engines,
             )
-            record = handle_record.new(directory, asked.engine, launch, asked.prompt, state=State.RUNNING, turns=1)
-            return self._attempt(record, installed, built)
+            record = handle_record.new(directory, asked.engine, launch, asked.prompt, state=State.FAILED, turns=1)
+            return self._attempt(record, record, installed, built)
 
     def resume(self, prefix: str, message: str, session_timeout_sec: int | None) -> Attempted | SentReply:
         """Run the next turn of a conversation, or let the server that keeps its process; TurngateError: it can't be.
@@ -218,7 +219,7 @@ class Conversations(Struct, frozen=True):
             allow_file_marks=True,
         )
         with _naming(self.data, handle):
-            tried = self._attempt(record.updated(turns=record.turns + 1), installed, built)
+            tried = self._attempt(record, record.updated(turns=record.turns + 1), installed, built)
         return replace(tried, news="; ".join(f"in the last turn, {one.text}" for one in caveats))
 
     def _session(self, record: HandleRecord) -> str:
@@ -232,8 +233,13 @@ class Conversations(Struct, frozen=True):
     def _start(self, record: HandleRecord) -> str:
         return f"{self.data.command(f'start {record.engine}')} …"
 
-    def _attempt(self, record: HandleRecord, installed: InstalledEngine, built: Invocation) -> Attempted:
-        """Run one attempt; its record says `running` until it has the result."""
+    def _attempt(
+        self, before: HandleRecord, record: HandleRecord, installed: InstalledEngine, built: Invocation
+    ) -> Attempted:
+        """Run one attempt; its record says `running` until it has the result, and `before` if the engine can't start.
+
+        If turngate fails during the attempt, the record has the session that the engine has reported.
+        """
         path, version = self.data.record(record.handle), installed.version or UNSET
         record = record.updated(state=State.RUNNING, engine_version=version)
         handle_record.write(path, record)
@@ -243,14 +249,27 @@ class Conversations(Struct, frozen=True):
         )
         env = relocated(os.environ, record.launch.locations)
         limit = record.launch.session_timeout_sec
+        started = list[int]()
         options = RunOptions(
-            record.launch.cwd, env, self.stop, timeout=float(limit), tag=record.run_id, on_output=self.on_output
+            record.launch.cwd,
+            env,
+            self.stop,
+            timeout=float(limit),
+            tag=record.run_id,
+            on_start=started.append,
+            on_output=self.on_output,
         )
         try:
             done = attempt(installed, built, reader, traces(record.run_directory, record.turns), options)
-        except Exception:
+        except Exception as failed:
+            if started:
+                from turngate_reference.conversations import killed  # noqa: PLC0415 - slow to import, and seldom needed
+
+                before = killed.with_session(record.updated(state=State.FAILED), installed.contract)
+                if isinstance(failed, TurngateError):
+                    failed.what += f"; {record.engine} ran, and may have changed files"
             with suppress(MachineError, UsageError):
-                handle_record.rewrite(path, record.updated(state=State.FAILED))
+                handle_record.rewrite(path, before)
             raise
         other_session = _is_other_session(done, built.resumed)
         state = State.FAILED if other_session else _state(done)
@@ -281,7 +300,7 @@ def _naming(data: DataDir, handle: str) -> Iterator[None]:
     """Add the handle of the new conversation to errors from here on."""
     try:
         yield
-    except (MachineError, UsageError) as failed:
+    except TurngateError as failed:
         hint = f"{failed.hint}; the handle is {handle}" if failed.hint else f"the handle is {handle}"
         failed.hint = f"{hint}: {data.command('handles')} show {handle}"
         raise

@@ -1,4 +1,4 @@
-"""What an attempt has left whose turngate was killed: its engine, and the session id in its output."""
+"""What an attempt has left whose turngate was killed or has failed: its engine, and the session id in its output."""
 
 from contextlib import suppress
 
@@ -24,6 +24,11 @@ def end_engine(record: HandleRecord) -> None:
 def settled(record: HandleRecord, contract: EngineContract) -> HandleRecord:
     """End the engine as `end_engine` does; return the record with the session that the engine has reported, if any."""
     end_engine(record)
+    return with_session(record, contract)
+
+
+def with_session(record: HandleRecord, contract: EngineContract) -> HandleRecord:
+    """Return the record with the session that the engine has reported in its last attempt, unless it has one."""
     if record.session.value or not (session := _reported_session(record, contract)):
         return record
     return record.updated(session=SessionReference(contract.handle.field, session, seen=None))

@@ -161,6 +161,28 @@ def test_process_that_exits_after_its_work_is_timed(clock: Clock, monkeypatch: p
     assert 0.1 < outcome.exit_seconds < 60
 
 
+def test_an_exit_before_the_deadline_counts_although_it_is_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a stop of turngate itself, such as by Ctrl-Z."""
+    exited, looked = threading.Event(), threading.Event()
+    whole_wait, whole_look = ProcessTree.wait, ProcessTree.has_exited
+
+    def wait(tree: ProcessTree) -> None:
+        whole_wait(tree)
+        exited.set()
+        assert looked.wait(60)
+
+    def has_exited(tree: ProcessTree) -> bool:
+        assert exited.wait(60)
+        found = whole_look(tree)
+        looked.set()
+        return found
+
+    monkeypatch.setattr(ProcessTree, "wait", wait)
+    monkeypatch.setattr(ProcessTree, "has_exited", has_exited)
+    outcome = run(shell("exit 3", timeout=0.0))
+    assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, 3)
+
+
 def test_process_whose_work_goes_on_is_not_ended(clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the listener takes back that the work is done, the deadline applies again and the exit isn't timed."""
     said: list[bytes] = []

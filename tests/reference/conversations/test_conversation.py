@@ -1,5 +1,6 @@
 """Tests of starting and resuming a conversation: the engine's commands, the record, and what is rejected."""
 
+import errno
 import json
 import os
 import re
@@ -24,6 +25,7 @@ from turngate.contract import load
 from turngate.errors import MachineError
 from turngate.files import write_atomically
 from turngate_reference import data_dir, handle_record
+from turngate_reference.engine import attempt
 from turngate_reference.handle_record import HandleRecord
 
 
@@ -83,7 +85,7 @@ def test_the_engine_gets_the_environment_of_the_person(cli_env: CliEnv, monkeypa
 
 
 def test_an_engine_that_can_not_be_started_is_recorded(cli_env: CliEnv) -> None:
-    """If the executable disappears after the version check, the record says `failed`."""
+    """If the executable disappears after the version check, the error names the handle; the record is as before."""
     executable = cli_env.engine("codex", d.codex("hi"))
     cli_env.begin("codex", "hello")
     handle = cli_env.only_record()["handle"]
@@ -96,7 +98,38 @@ def test_an_engine_that_can_not_be_started_is_recorded(cli_env: CliEnv) -> None:
     said = cli_env.type("resume", handle, "go on")
     assert (said.code, "could not be started" in said.err) == (2, True)
     assert f"the handle is {handle}: turngate handles show {handle}" in said.err
-    assert (cli_env.record(handle)["state"], cli_env.record(handle)["session"]["value"]) == ("failed", d.SESSION)
+    assert (cli_env.record(handle)["state"], cli_env.record(handle)["session"]["value"]) == ("succeeded", d.SESSION)
+
+
+def test_a_refused_turn_leaves_the_conversation_as_it_was(cli_env: CliEnv) -> None:
+    """What turngate refuses before the engine runs is no turn: the question stays open."""
+    cli_env.engine("codex", d.codex(ASK))
+    (cli_env.root / "project").mkdir()
+    handle = cli_env.begin("codex", "--cwd", "project", "hello")
+    (cli_env.root / "project" / "AGENTS.md").symlink_to("/etc/hostname")
+    before = cli_env.record(handle)
+    said = cli_env.type("resume", handle, "blue")
+    assert (said.code, "AGENTS.md leads out" in said.err, len(cli_env.calls())) == (2, True, 1)
+    assert cli_env.record(handle) == before
+    said = cli_env.type("start", "codex", "--cwd", "project", "hello")
+    assert (said.code, "the handle is" in said.err, len(cli_env.calls())) == (2, True, 1)
+
+
+def test_a_session_is_kept_although_its_output_can_not_be(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the disk is full during a first turn, the conversation can go on; the error says that the engine ran."""
+
+    def full(trace: Any, data: bytes, limit: int) -> None:
+        whole(trace, data, limit)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    whole = attempt.append_trace
+    cli_env.engine("codex", d.codex("hi"))
+    with monkeypatch.context() as patch:
+        patch.setattr(attempt, "append_trace", full)
+        said = cli_env.type("start", "codex", "hello")
+    assert (said.code, "No space left on device; codex ran, and may have changed files" in said.err) == (2, True)
+    record = cli_env.only_record()
+    assert (record["state"], record["session"]["value"]) == ("failed", d.SESSION)
 
 
 def test_a_start_that_fails_says_the_handle_that_there_is_by_then(

@@ -60,7 +60,7 @@ class ServeProcess:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP])
 def test_serve_runs_until_it_is_told_to_end(cli_env: CliEnv, number: signal.Signals) -> None:
     """The startup line says all that a client needs; a signal ends the server with exit code 0."""
     cli_env.engine("codex", d.codex("x"))

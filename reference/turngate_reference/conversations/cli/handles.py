@@ -1,6 +1,7 @@
 """The subcommand `handles`: lists, shows and prunes the records of conversations and of runs of the server."""
 
 import json
+import os
 import re
 import shutil
 from datetime import UTC, datetime, timedelta
@@ -168,10 +169,10 @@ def _remove(data: DataDir, record: HandleRecord) -> None:
                 return  # it has been used meanwhile
             if record.state is State.RUNNING:
                 end_engine(record)
-            # a record may name any directory, by any path; only ours are removed
-            ours = data.runs / record.run_id
-            if ours.exists() and real_path(ours) == real_path(record.run_directory):
-                shutil.rmtree(ours)
+            # a record may name any directory, by any path; only ours are removed, also if all were moved
+            ours, named = data.runs / record.run_id, record.run_directory
+            if ours.exists() and (real_path(ours) == real_path(named) or not named.exists()):
+                _remove_tree(ours)
             for file in (path.with_suffix(".tmp"), path, lock):
                 file.unlink(missing_ok=True)
     except MachineError as used:
@@ -180,6 +181,15 @@ def _remove(data: DataDir, record: HandleRecord) -> None:
         click.echo(f"kept: {record.handle}: {error}", err=True)
     else:
         click.echo(f"removed {record.handle} ({record.engine}, {record.updated_at[:10]})")
+
+
+def _remove_tree(root: Path) -> None:
+    """Remove a folder, with what an engine has made read-only in it, such as a cache of Go modules."""
+    for folder, names, _ in os.walk(root):
+        for name in names:
+            if not (below := Path(folder, name)).is_symlink():
+                below.chmod(0o700)
+    shutil.rmtree(root)
 
 
 def _age(text: str) -> timedelta:

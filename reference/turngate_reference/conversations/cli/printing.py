@@ -131,7 +131,8 @@ def diagnostics(done: Attempted) -> None:
     elif done.attempt.ended is Ended.TIMEOUT:
         limit = f"its time limit of {record.launch.session_timeout_sec} s"
         _note(f"{record.engine} was still running at {limit}, and was stopped; it may have changed files; see {folder}")
-        _note("to give each turn more time, resume with --timeout SECONDS")
+        if record.session.value is not None:
+            _note("to give each turn more time, resume with --timeout SECONDS")
     elif code != 0:
         silent = ", without an answer; it may have changed files" if done.attempt.is_silent else ""
         _note(f"{record.engine} {_ended(done)}{silent}; see {folder}")

@@ -14,8 +14,8 @@ files. A turn that fails on the way is judged all the same, since its files may 
 *What is written* is tried again until the store allows it. `mark` says what the first turn has settled, and that a
 process gets the reply from now on. Only when that is written the process starts, so that after a crash nobody sends the
 reply again. `write` ends the turn. If what the turn says can't be written because of an error of ours, the turn is
-judged once more, as failed. If `write` finds a request to cancel the run, it refuses as long as the run keeps a process:
-a run whose turn goes on is canceled only when its process is gone.
+judged once more, as failed. If `write` finds a request to cancel the run, it refuses as long as the run keeps a
+process: a run whose turn goes on is canceled only when its process is gone.
 
 *The process of a turn* is either its own, which `play` reads to the end, or one that the run keeps. Of the latter
 `kept_states` tells the life. Its turn hears of two events only: it has answered, or it is gone and the turn has failed.

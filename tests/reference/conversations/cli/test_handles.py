@@ -2,8 +2,11 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 from unittest.mock import Mock
+
+import pytest
 
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, handle_in
@@ -93,6 +96,29 @@ def test_prune_removes_no_directory_that_is_not_ours(cli_env: CliEnv) -> None:
     assert cli_env.type("handles", "prune", "--older-than", "1w").code == 0
     assert (cli_env.data / "runs").is_dir()
     assert list((cli_env.data / "handles").iterdir()) == []
+
+
+def test_prune_removes_what_was_moved_and_what_is_read_only(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A data directory may be moved, and an engine may leave folders without the right to change them."""
+    cli_env.engine("codex", d.codex("hi"))
+    handle = cli_env.begin()
+    (folder := Path(cli_env.only_record()["runDirectory"], "cache", "module")).mkdir(parents=True)
+    (folder / "link").symlink_to(cli_env.root)
+    folder.parent.chmod(0o500)
+    folder.chmod(0o500)
+    moved, mode = cli_env.root / "moved", cli_env.root.stat().st_mode
+    cli_env.data.rename(moved)
+    modes = list[int]()
+    whole = shutil.rmtree
+
+    def removed(root: Path) -> None:
+        modes.extend(path.stat().st_mode & 0o777 for path in (root / "cache", root / "cache" / "module"))
+        whole(root)
+
+    monkeypatch.setattr(shutil, "rmtree", removed)
+    said = cli_env.type("handles", "--data-dir", str(moved), "prune", "--older-than", "0h")
+    assert (said.code, f"removed {handle}" in said.out, [*(moved / "runs").iterdir()]) == (0, True, [])
+    assert (modes, cli_env.root.stat().st_mode) == ([0o700, 0o700], mode)
 
 
 def test_prune_knows_its_directories_by_whatever_path(cli_env: CliEnv) -> None:
