@@ -80,10 +80,10 @@ class DataDir(Struct, frozen=True):
         """The release that each executable was last seen to be."""
         return self.root / "versions.json"
 
-    def command(self, words: str) -> str:
+    def command(self, words: str, *options: str) -> str:
         """Return a command of turngate that uses this directory and the same contracts, for a hint."""
         folder = ("--data-dir", str(self.root)) if self.named else ()
-        return files.command(*words.split(), *folder)
+        return files.command(*words.split(), *folder, *options)
 
     def make(self) -> None:
         """Make the directory, or use an empty one; everything in it is private to the user.

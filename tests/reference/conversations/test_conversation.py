@@ -103,6 +103,7 @@ def test_an_engine_that_can_not_be_started_is_recorded(cli_env: CliEnv) -> None:
 
 def test_a_refused_turn_leaves_the_conversation_as_it_was(cli_env: CliEnv) -> None:
     """What turngate refuses before the engine runs is no turn: the question stays open."""
+    cli_env.keep_session()
     cli_env.engine("codex", d.codex(ASK))
     (cli_env.root / "project").mkdir()
     handle = cli_env.begin("codex", "--cwd", "project", "hello")
@@ -113,6 +114,8 @@ def test_a_refused_turn_leaves_the_conversation_as_it_was(cli_env: CliEnv) -> No
     assert cli_env.record(handle) == before
     said = cli_env.type("start", "codex", "--cwd", "project", "hello")
     assert (said.code, "the handle is" in said.err, len(cli_env.calls())) == (2, True, 1)
+    said = cli_env.type("start", "codex", "--cwd", "project", "--trust-workspace", "project", "hello")
+    assert f"turngate resume --trust-workspace {cli_env.root / 'project'} " in said.err
 
 
 def test_a_session_is_kept_although_its_output_can_not_be(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:

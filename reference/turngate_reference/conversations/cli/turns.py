@@ -1,7 +1,7 @@
 """The subcommands that run turns in the user's own environment: `start` and `resume`."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
@@ -20,7 +20,7 @@ from turngate_reference.conversations.cli.options import data_dir_option
 from turngate_reference.conversations.cli.silence import Silence
 from turngate_reference.conversations.conversation import Attempted, Conversations, SentReply, StartRequest
 from turngate_reference.data_dir import data_dir
-from turngate_reference.handle_record import DEFAULT_TIMEOUT_SEC
+from turngate_reference.handle_record import DEFAULT_TIMEOUT_SEC, HandleRecord
 from turngate_reference.trust_options import trust_options
 
 NOT_RUN = 2
@@ -260,10 +260,18 @@ def _converse(options: TurnOptions, act: Callable[[Conversations], Attempted | S
         return 0
     printing.diagnostics(done)
     if not options.as_json and not done.deleted:
-        printing.continuation(done.record, data.command("resume"))
+        printing.continuation(done.record, data.command("resume", *_allowed(done.record)))
     if answer.failed:
         raise answer.failed
     return _exit_code(done)
+
+
+def _allowed(record: HandleRecord) -> Iterator[str]:
+    """Yield what a resume must be allowed, too, since it was allowed before."""
+    if record.launch.trusted_workspace:
+        yield from ("--trust-workspace", str(record.launch.cwd))
+    if record.launch.unsafe_allowed:
+        yield from ("--allow-unsafe", record.engine)
 
 
 def _exit_code(done: Attempted) -> int:
