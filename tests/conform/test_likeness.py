@@ -67,7 +67,7 @@ def test_what_belongs_to_one_of_two_conversations_stays_together(tmp_path: Path)
         record.begin(Started(1, words, "/work", (), "pipe", 0.0, "turn", prompt=text))
         record.end(f"session-{text[-2]}", 0, b"", b"")
     ran = [
-        Ran(talk, at, printed, "", 0.0, (), 0.0, 0.0)
+        Ran(talk, at, printed, "", 0.0, (), 0.0)
         for at, (talk, printed) in enumerate(zip(TALKS, ("amber", "x"), strict=True))
     ]
     evidence = Evidence(scenarios()["two-conversations"], tuple(ran), calls(tmp_path))
@@ -90,7 +90,7 @@ def test_a_call_that_was_refused_before_it_read_the_words_keeps_its_place(tmp_pa
         record = CallRecord(tmp_path)
         record.begin(Started(1, (), "/work", (), "pipe", 0.0, kind, prompt=text))
         record.end(None, 0, b"", b"")
-    ran = Ran(talk, 0, "", "", 0.0, (), 0.0, 0.0)
+    ran = Ran(talk, 0, "", "", 0.0, (), 0.0)
     evidence = Evidence(scenarios()["two-turns"], (ran,), calls(tmp_path))
     seen = facts(evidence, (), load_contract("codex", "0.169.0"), {"HOME": str(tmp_path)})
     assert [call.kind for call in seen.calls] == ["turn", "refused"]
@@ -100,7 +100,7 @@ def test_a_question_that_both_of_two_conversations_ask_counts_once(tmp_path: Pat
     """Each may find that the other one has asked."""
     for argv in (("--version",), ("--version",), ("login", "status")):
         CallRecord(tmp_path).begin(Started(1, argv, "/work", (), "pipe", 0.0, "query"))
-    ran = tuple(Ran(talk, 0, "", "", 0.0, (), 0.0, 0.0) for talk in TALKS)
+    ran = tuple(Ran(talk, 0, "", "", 0.0, (), 0.0) for talk in TALKS)
     evidence = Evidence(scenarios()["two-conversations"], ran, calls(tmp_path))
     seen = facts(evidence, (), load_contract("codex", "0.169.0"), {"HOME": str(tmp_path)})
     assert [call.kind for call in seen.calls] == ["query", "query"]

@@ -8,7 +8,7 @@ from turngate import EngineContract
 from turngate_probes.conform.calls import EngineCall
 from turngate_probes.conform.catalogue import MOST_TURNS, in_process, needs_records, obstacle
 from turngate_probes.conform.conform_report import ScenarioResult
-from turngate_probes.conform.judge import Evidence, last_words
+from turngate_probes.conform.judge import Evidence, in_last_turn, last_words
 from turngate_probes.conform.run import MAX_VARIABLE, variable_of
 from turngate_probes.simulate.arguments import UsageProblem, in_chosen_output, in_plain_text
 from turngate_probes.simulate.sticky.process_start import read as read_start
@@ -140,9 +140,9 @@ def may_have_canceled(evidence: Evidence) -> bool:
 
 
 def ended_early(evidence: Evidence) -> bool:
-    """Whether COMMAND was ended before it had its deadline and all of its grace after the engine's last sign."""
+    """Whether COMMAND was ended before it had its deadline and all of its grace in the engine's last turn."""
     enough = evidence.scenario.deadline + evidence.scenario.grace
-    return any(ran.exit_code is None and ran.idle < enough for ran in evidence.ran)
+    return any(ran.exit_code is None and in_last_turn(evidence, ran) < enough for ran in evidence.ran)
 
 
 def _failed(evidence: Evidence) -> str:

@@ -13,7 +13,6 @@ import re
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
@@ -267,15 +266,6 @@ def note_request(folder: Path, model: str, user_texts: Iterable[str]) -> None:
 def requests(folder: Path) -> tuple[AskedModel, ...]:
     """Read what the model was asked in a run, in order."""
     return tuple(decode(line, AskedModel) for line in _kept(folder / REQUESTS).splitlines())
-
-
-def last_noted(folder: Path) -> float | None:
-    """Return when a call of a run last noted something, in seconds since 1970; None if there was no call."""
-    noted = []
-    for file in (folder / CALLS).rglob("*"):
-        with suppress(FileNotFoundError):  # it got its final name just now
-            noted.append(file.stat().st_mtime)
-    return max(noted, default=None)
 
 
 def _call(folder: Path) -> EngineCall:

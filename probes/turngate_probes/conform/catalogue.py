@@ -21,6 +21,7 @@ PROMPT = "Ask me which colour I like, then name it. ({name})"
 Expected = Literal["success", "failure", "either"]
 Need = Literal["lines", "messages", "retries", "stdin", "second_turn", "third_turn"]
 MOST_TURNS = 3
+GRACE = 15.0  # seconds
 BASIS = "two-turns"  # a conversation without faults: if it fails, nothing else is proved
 NOT_REACHED = f"not reached, since {BASIS} did not succeed"
 _FOLDER = Path(__file__).parent
@@ -105,7 +106,7 @@ class Scenario(Struct, frozen=True, forbid_unknown_fields=True):
     conversations: int = 1
     turns: int = 2
     deadline: float = 60.0
-    grace: float = 15.0
+    grace: float = GRACE
     cancel_after: float = 0.0
     plays: tuple[Play, ...] = ()
 

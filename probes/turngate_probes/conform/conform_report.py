@@ -78,7 +78,7 @@ class BreachRow(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScenarioRow(Struct, frozen=True, forbid_unknown_fields=True):
-    """The result of a scenario; `detail` says why there is none."""
+    """The result of a scenario; `detail` says why there is none, or which run it shows unless the first."""
 
     engine: Text
     version: Text

@@ -256,7 +256,7 @@ def _suite(report: ConformReport, name: str, rows: Sequence[ScenarioRow]) -> Sui
 def _case(row: ScenarioRow, *, strict: bool) -> JudgedCase:
     scenario = scenarios().get(row.scenario)
     reported = tuple(f"{_named(breach)} ({_reason(breach)})" for breach in row.breaches)
-    detail = row.detail or "; ".join(map(_named, row.breaches))
+    detail = "; ".join(filter(None, (*map(_named, row.breaches), row.detail)))
     text, kind, hint = detail, str(row.result), tuple[str, ...]()
     if row.result is ScenarioResult.FAIL:
         worst = row.breaches[0]

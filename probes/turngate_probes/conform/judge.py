@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turngate_probes.conform.calls import EngineCall
-from turngate_probes.conform.catalogue import Scenario
+from turngate_probes.conform.catalogue import GRACE, Scenario
 from turngate_probes.conform.plan import Conversation
 from turngate_probes.conform.process_turns import turns_of
 from turngate_probes.simulate.faults import changed
@@ -30,8 +30,8 @@ _NEEDED = ("HOME", "PATH")
 class Ran(Struct, frozen=True):
     """What one COMMAND did with one conversation.
 
-    `exit_code` is None if it had to be ended; `left` are the processes that it left running. `idle` is the time from
-    the last sign of the engine to the end, in seconds; `ended` is a monotonic time in seconds.
+    `exit_code` is None if it had to be ended; `left` are the processes that it left running. `ended` is a monotonic
+    time in seconds.
     """
 
     conversation: Conversation
@@ -40,7 +40,6 @@ class Ran(Struct, frozen=True):
     stderr: str
     seconds: float
     left: tuple[str, ...]
-    idle: float = 0.0
     ended: float = 0.0
 
 
@@ -89,6 +88,20 @@ def in_calls(evidence: Evidence) -> list[Breach]:
     return [breach for check in _ALWAYS for breach in check(evidence)]
 
 
+def in_last_turn(evidence: Evidence, ran: Ran) -> float:
+    """Return the seconds from the start of the engine's last turn to COMMAND's end; without a turn, 0."""
+    return ran.ended - max((turn.started.at for turn in _each_turn(evidence)), default=ran.ended)
+
+
+def is_late(evidence: Evidence, ran: Ran) -> bool:
+    """Whether the deadline had long passed: by the grace, and by the time that all took before the last turn.
+
+    That time shows how slow the machine is. It counts only up to the grace, so that a fixed limit of a minute is late.
+    """
+    took = in_last_turn(evidence, ran)
+    return took > evidence.scenario.deadline + GRACE + min(ran.seconds - took, GRACE)
+
+
 def last_words(ran: Ran) -> str:
     """Return how COMMAND ended: its exit code, and its last line, preferably on stderr and about an error.
 
@@ -135,6 +148,9 @@ def _result(evidence: Evidence) -> Iterator[Breach]:
             yield Breach(scenario.rule, f"the broken pipe ended it, and not what the engine said: {last_words(ran)}")
         elif ran.exit_code != 0 and scenario.expect == "success":
             yield Breach(rule, f"{last_words(ran)}{_course(evidence)}")
+        elif is_late(evidence, ran):
+            took = f"it took {in_last_turn(evidence, ran):.0f} s from the start of the last turn to its end"
+            yield Breach(scenario.rule, f"{took}, but TURNGATE_DEADLINE_SEC was {scenario.deadline:g}")
         if ran.left:
             yield Breach("orchestrator.leaves-nothing-running", f"still running: {'; '.join(ran.left)}")
 

@@ -28,14 +28,19 @@ from turngate_probes.conform.judge import Breach, Evidence, breaches
 from turngate_probes.conform.real import obstacle as real_obstacle
 
 PATIENCE = 5  # times the deadline or the grace, where the machine was too slow for it
+AGAIN = "the second run, since the machine may have been too slow for the first; TURNGATE_DEADLINE_SEC was {deadline:g}"
 
 
 class Outcome(Struct, frozen=True):
-    """What the last run shows: the rules that it breaks, or why it says nothing about its scenario."""
+    """What the last run shows: the rules that it breaks, or why it says nothing about its scenario.
+
+    again: Which run this was, unless it was the first.
+    """
 
     evidence: Evidence
     breaches: tuple[Breach, ...] = ()
     missing: tuple[ScenarioResult, str] | None = None
+    again: str = ""
 
 
 def not_played(scenario: Scenario, contract: EngineContract, *, real: bool) -> str:
@@ -50,14 +55,15 @@ def not_played(scenario: Scenario, contract: EngineContract, *, real: bool) -> s
 
 def outcome(scenario: Scenario, contract: EngineContract, attempt: Callable[[Scenario, str], Evidence]) -> Outcome:
     """Run a scenario, again if necessary; `attempt` gets it with its times and prompt, and the name of the run."""
-    evidence = attempt(scenario, "1")
+    evidence, again = attempt(scenario, "1"), ""
     too_soon = came_too_soon(evidence) or may_have_canceled(evidence) or still_read(evidence)
     if too_soon or ended_early(evidence):
         deadline = scenario.deadline * (PATIENCE if too_soon else 1)
         evidence = attempt(replace(scenario, deadline=deadline, grace=scenario.grace * PATIENCE), "2")
+        again = AGAIN.format(deadline=deadline)
     not_started = is_long(evidence) and not turns_of(evidence) and not has_not_read(evidence)
     if not_started and turns_of(attempt(replace(scenario, prompt=PROMPT), "short")):
-        return Outcome(evidence, (Breach("orchestrator.text-whole", too_long(evidence)),))
+        return Outcome(evidence, (Breach("orchestrator.text-whole", too_long(evidence)),), again=again)
     if missing := unanswered(evidence, contract):
-        return Outcome(evidence, missing=missing)
-    return Outcome(evidence, tuple(breaches(evidence)))
+        return Outcome(evidence, missing=missing, again=again)
+    return Outcome(evidence, tuple(breaches(evidence)), again=again)

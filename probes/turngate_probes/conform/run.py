@@ -19,7 +19,7 @@ from turngate.process.execution import run as run_process
 from turngate.process.sessions import Leftover
 from turngate.sanitize import bounded
 from turngate_probes.conform import executable
-from turngate_probes.conform.calls import EngineCall, calls, last_noted
+from turngate_probes.conform.calls import EngineCall, calls
 from turngate_probes.conform.catalogue import Scenario, needs_own_directories
 from turngate_probes.conform.judge import Evidence, Ran
 from turngate_probes.conform.plan import HOME, ConformPlan, Conversation
@@ -102,7 +102,7 @@ def _played(
             command, Path.cwd(), env | variables, stdin=Stdin.OPEN, timeout=limit, max_output=MAX_OUTPUT
         )
         outcome = run_process(request, stop=stop)
-        ended = time.time()
+        ended = time.monotonic()
         return Ran(
             talk,
             None if outcome.ended != "exit" else outcome.exit_code,
@@ -110,8 +110,7 @@ def _played(
             outcome.stderr.decode("utf-8", "replace"),
             outcome.seconds,
             tuple(_named(left, path, calls(folder)) for left in outcome.leftovers),
-            ended - (last_noted(folder) or ended),
-            time.monotonic(),
+            ended,
         )
 
     with ThreadPoolExecutor(len(talks)) as pool:

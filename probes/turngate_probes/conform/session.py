@@ -116,14 +116,14 @@ class ConformSession(Struct, frozen=True):
             raise CaseStoppedError("interrupted")
         row = replace(
             row,
-            detail="",
+            detail=shown.again,
             seconds=time.monotonic() - began,
             exit_codes=tuple(ran.exit_code for ran in shown.evidence.ran),
             calls=tuple(map(call_row, shown.evidence.calls)),
         )
         if shown.missing:
             result, detail = shown.missing
-            return replace(row, result=result, detail=detail)
+            return replace(row, result=result, detail="; ".join(filter(None, (detail, shown.again))))
         return judged(row, shown.breaches, self.expected)
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.patience import PATIENCE
 from tests.tables import each
-from turngate_probes.conform.calls import CALLS, CallRecord, Started, calls, last_noted
+from turngate_probes.conform.calls import CallRecord, Started, calls
 
 STARTED = Started(1, ("exec",), "/work", ("HOME",), "pipe", 5.0, "turn", prompt="hi")
 
@@ -140,11 +140,3 @@ def test_what_is_heard_has_its_time_and_who_else_ran(tmp_path: Path) -> None:
         (1, (2,)),
     ]
     assert [call.when(end) for end in (1, 5, 6, 11, 12)] == [*(part.at for part in call.heard for _ in "ab"), 5.0]
-
-
-def test_a_file_that_gets_its_final_name_meanwhile_is_no_error(tmp_path: Path) -> None:
-    """A link to nothing is listed, too, and has no time."""
-    call = tmp_path / CALLS / "1"
-    call.mkdir(parents=True)
-    (call / "end.json.tmp").symlink_to(call / "gone")
-    assert last_noted(tmp_path) == call.stat().st_mtime

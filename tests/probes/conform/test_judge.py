@@ -55,6 +55,22 @@ def rules(*calls: EngineCall, scenario: Scenario = TWO_TURNS, did: tuple[Ran, ..
 GOOD = (call(1, A.prompts[0]), call(2, A.prompts[1], resumed="s1"))
 
 
+def test_a_limit_of_its_own_is_late() -> None:
+    """A minute is, on any machine and with any deadline; a slow machine gives a right one more time."""
+    hang = scenarios()["hang-before-answer"]
+    calls = (GOOD[0], replace(GOOD[1], ended=None))
+    for deadline, before, took, late in (
+        (5.0, 2.0, 19.0, False),
+        (5.0, 2.0, 23.0, True),
+        (5.0, 12.0, 30.0, False),
+        (25.0, 12.0, 50.0, False),
+        (25.0, 90.0, 60.0, True),
+    ):
+        did = replace(ran(code=1), seconds=before + took, ended=calls[1].started.at + took)
+        broken = rules(*calls, scenario=replace(hang, deadline=deadline, grace=75.0), did=(did,))
+        assert broken == ["ends-hangs"] * late, (deadline, before, took)
+
+
 def test_a_good_conversation_breaks_nothing() -> None:
     """Also with a wrapped prompt, and with questions for the version in between."""
     assert rules(*GOOD) == []

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.conform.orchestrators.catalogue import CORRECT
-from tests.probes.conform.sessions import BEGUN, CODEX, RAN, conform
+from tests.probes.conform.sessions import BEGUN, CODEX, RAN, TALKS, conform
 from turngate_probes.conform.answered import LONG_ARGUMENT, NO_FILE, TOO_LONG, unanswered
 from turngate_probes.conform.calls import EngineCall, Started
 from turngate_probes.conform.catalogue import Scenario, scenarios
@@ -59,12 +59,25 @@ def test_a_flood_that_is_still_read_is_given_more_time() -> None:
 
 
 def test_a_command_that_was_ended_early_is_given_more_time() -> None:
-    """It must have had its deadline and its grace since the engine's last sign; one that exits is not repeated."""
+    """It must have had its deadline and its grace in the engine's last turn; one that exits is not repeated.
+
+    That the engine heeds a signal doesn't count.
+    """
     hang = scenarios()["hang-before-answer"]
-    enough = hang.deadline + hang.grace
-    for code, idle, times in ((None, enough - 1, 2), (None, enough + 1, 1), (0, 0.0, 1)):
-        evidence = Evidence(hang, (replace(RAN, exit_code=code, idle=idle),), ())
+    ended_by = ("SIGTERM",)
+    call = EngineCall(1, BEGUN, None, b"", stdin_closed=True, stdout=b"", stderr="", signals=ended_by, handle=None)
+    enough = BEGUN.at + hang.deadline + hang.grace
+    for code, ended, times in ((None, enough - 1, 2), (None, enough + 1, 1), (0, 0.0, 1)):
+        evidence = Evidence(hang, (replace(RAN, exit_code=code, ended=ended),), (call,))
         assert attempts(hang, evidence) == [*"12"][:times]
+
+
+def test_a_second_run_says_so() -> None:
+    """With the deadline that COMMAND then got, whatever the run shows."""
+    hang = scenarios()["hang-before-answer"]
+    evidence = Evidence(hang, (replace(RAN, exit_code=1, seconds=hang.deadline),), ())
+    assert outcome(hang, CODEX, lambda *_: evidence).again.endswith("TURNGATE_DEADLINE_SEC was 25")
+    assert outcome(TALKS, CODEX, lambda *_: replace(evidence, scenario=TALKS)).again == ""
 
 
 @pytest.mark.long
