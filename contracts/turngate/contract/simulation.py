@@ -323,6 +323,7 @@ class Simulation(Struct, frozen=True):
     handle: The form of a new session id, with slots such as {hex:8}, {alnum:14} and {uuid}, and {number}, which
         counts the sessions of a home from 1.
     document: The form of a stream that is one JSON document.
+    escapes: Matches each character that it escapes in JSON without need.
     answered: Printed at the end of a successful turn: {text}.
     failed: How a turn with a failing backend ends: {error}, {status}.
     nonexistent_id: How it refuses to resume: {handle}. Null: it starts a session with that id instead.
@@ -355,6 +356,7 @@ class Simulation(Struct, frozen=True):
     usage: Ending
     elsewhere: Ending | None = None
     document: DocumentForm = DocumentForm()
+    escapes: Regex | None = None
     arguments: ArgumentSyntax = ArgumentSyntax()
     started: tuple[Line, ...] = ()
     first_response: tuple[Line, ...] = ()

@@ -30,7 +30,8 @@ To resume this session: --resume {decoy}
 """
 _ENVELOPE = """{{"outcome": "final", "final_data": {{"answer": "nothing"}}}}
 """
-_UNICODE = "Grüße 🎨👩‍💻 שלום 漢字 e\u0301. "
+# the last two end lines for some readers, although JSON needs no escape for them; what prints a text may change them
+_UNICODE = "Grüße 🎨👩‍💻 שלום 漢字 e\u0301. \u2028\u0085"
 _LONG = "I looked at every file. " * 8400  # 200 KB; some readers take 64 KiB of a line
 SAYS = {"records": _RECORDS, "envelope": _ENVELOPE, "unicode": _UNICODE, "long": _LONG}
 BLANK = "\n "

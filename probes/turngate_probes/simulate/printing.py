@@ -84,12 +84,18 @@ def rendered(
     contract: EngineContract, lines: Iterable[Line], facts: Iterable[str], slots: Slots
 ) -> Iterator[tuple[Stream, bytes]]:
     """Return the bytes of the lines whose conditions hold."""
-    form = simulation(contract).document
+    how = simulation(contract)
     for line in chosen(lines, facts):
         if line.stdout is not None:
-            yield "stdout", _framed(contract.streams.stdout, form, fill_all(line.stdout, slots))
+            yield "stdout", _framed(contract.streams.stdout, how, fill_all(line.stdout, slots))
         if line.stderr is not None:
-            yield "stderr", _framed(contract.streams.stderr, form, fill_all(line.stderr, slots))
+            yield "stderr", _framed(contract.streams.stderr, how, fill_all(line.stderr, slots))
+
+
+def json_text(described: Simulation, data: object, **how: Any) -> str:
+    """Return JSON with the escapes of the engine."""
+    text = json.dumps(data, ensure_ascii=False, **how)
+    return re.sub(described.escapes, lambda found: f"\\u{ord(found[0]):04x}", text) if described.escapes else text
 
 
 def _value(match: re.Match[str], slots: Slots) -> Any:
@@ -105,14 +111,15 @@ def _value(match: re.Match[str], slots: Slots) -> Any:
     return "".join(random.choices(_ALPHABETS[name], k=width))  # noqa: S311 - ids of a simulation guard nothing
 
 
-def _framed(framed: Framed, form: DocumentForm, data: Any) -> bytes:
+def _framed(framed: Framed, described: Simulation, data: Any) -> bytes:
     """Return a record as bytes in its stream's framing, a document in its form; text is unchanged."""
     if not isinstance(data, Mapping):
         return str(data).encode("utf-8", "surrogateescape")
+    form = described.document
     if framed.framing != "json_document":
         form = DocumentForm(spread=framed.framing != "ndjson", ends_line=True)
     how: dict[str, Any] = {"indent": 2} if form.spread else {"separators": (",", ":")}
-    text = json.dumps(data, ensure_ascii=False, **how)
+    text = json_text(described, data, **how)
     if framed.framing == "tagged_block":
         text = f"<{framed.tag}>\n{text}\n</{framed.tag}>"
     return text.encode() + (b"\n" if form.ends_line else b"")

@@ -30,7 +30,7 @@ def turn(text: str, session: str | None = None, deadline: float = LIMIT) -> tupl
         sys.exit("the engine hangs")
     finally:
         end(engine)
-    records = [json.loads(line) for line in out.decode("utf-8-sig").splitlines() if line.startswith("{")]
+    records = [json.loads(line) for line in out.decode("utf-8-sig").split("\n") if line.startswith("{")]
     if engine.returncode != 0 or not any(record["type"] == "turn.completed" for record in records):
         sys.exit(f"the turn failed: {err.decode()[-500:]}")
     records = records[: [record["type"] for record in records].index("turn.completed")]

@@ -42,7 +42,7 @@ class Runner:
             sys.exit("the engine hangs")
         finally:
             end(engine)
-        records = [json.loads(line) for line in out.decode("utf-8-sig").splitlines() if line.startswith("{")]
+        records = [json.loads(line) for line in out.decode("utf-8-sig").split("\n") if line.startswith("{")]
         done = [at for at, one in enumerate(records) if one["type"] == "step_finish"]
         if engine.returncode != 0 or not done or any(one["type"] == "error" for one in records):
             sys.exit(f"the turn failed: {err.decode()[-500:]}")

@@ -35,7 +35,7 @@ def turn(text: str, session: str | None = None, deadline: float = LIMIT) -> tupl
     finally:
         with suppress(ProcessLookupError):
             os.killpg(engine.pid, signal.SIGKILL)
-    records = [json.loads(line) for line in out.decode("utf-8-sig").splitlines() if line.startswith("{")]
+    records = [json.loads(line) for line in out.decode("utf-8-sig").split("\n") if line.startswith("{")]
     ends = [at for at, record in enumerate(records) if record["type"] == "result"]
     records = records[: ends[0] + 1] if ends else []
     results = [record for record in records if record["type"] == "result"]

@@ -59,6 +59,8 @@ def test_a_record_of_ndjson_is_one_line_whatever_the_model_says() -> None:
     assert data.count(b"\n") == 1
     assert json.loads(data) == {"text": "a\nb\u2028c"}
     assert "\u2028".encode() in data
+    ((_, data),) = rendered(at_known_release("claude"), [line], (), {"text": "ä\u2028\x85"})
+    assert data.decode() == '{"text":"ä\\u2028\\u0085"}\n', "Claude Code escapes them"
 
 
 @each("engine, begins, ends", [("claude", b'{"text":"a"', b"}\n"), ("gemini", b'{\n  "text": "a"', b"\n}")])

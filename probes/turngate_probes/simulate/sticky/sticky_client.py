@@ -1,12 +1,13 @@
 """The client of a simulated sticky process: messages to it, and its answers."""
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
+from turngate.contract.simulation import Simulation
 from turngate_probes.simulate.backend import EngineContext
 from turngate_probes.simulate.faults import Faults
 from turngate_probes.simulate.misbehaviour import NOISE, FaultyOutput, pieces
+from turngate_probes.simulate.printing import json_text
 from turngate_probes.simulate.sticky.message_queue import Message, MessageQueue
 
 Result = TypeVar("Result")
@@ -20,6 +21,7 @@ class Dialect(Protocol):
     """What messages mean in the protocol of an engine, and the faults with which it sends them."""
 
     faults: Faults
+    simulation: Simulation
 
     def spoiled(self, message: Message) -> Message:
         """Return a message as a fault alters it."""
@@ -42,7 +44,7 @@ class Client:
     def write(self, message: Message) -> None:
         """Send a message, or keep it if messages are held."""
         noise = NOISE if self._engine.faults.prints_noise else b""
-        line = noise + json.dumps(self._engine.spoiled(message), ensure_ascii=False).encode() + b"\n"
+        line = noise + json_text(self._engine.simulation, self._engine.spoiled(message)).encode() + b"\n"
         if self._held is None:
             self._put(line)
         else:

@@ -6,9 +6,10 @@ from typing import cast
 
 import pytest
 
-from tests.probes.simulate.played import HungError, hang
+from tests.probes.simulate.played import HungError, at_known_release, hang
 from turngate_probes.simulate.backend import EngineContext
 from turngate_probes.simulate.faults import NONE, Faults
+from turngate_probes.simulate.printing import simulation
 from turngate_probes.simulate.sticky.engine import StickyEngine
 from turngate_probes.simulate.sticky.message_queue import Message
 from turngate_probes.simulate.sticky.sticky_client import CancelledTurn, Client
@@ -18,7 +19,7 @@ class _Engine:
     """A protocol whose answers have an id, and whose cancellation is `stop`."""
 
     def __init__(self, faults: Faults) -> None:
-        self.faults = faults
+        self.faults, self.simulation = faults, simulation(at_known_release("codex"))
 
     def spoiled(self, message: Message) -> Message:
         return message
