@@ -24,8 +24,8 @@ Before you build on a client library, see what it leaves to you: these are the r
 
 The sections below name the fields to check, and what else helps. `turngate conform --scenario NAME --show` says what
 happens in a scenario, and which rule it tests. A scenario is skipped if the engine or the form of its output can't play
-it, or if it needs a reply and the orchestrator has only one turn. To measure a package again, run a command such as
-`make orchestrators ARGS=codex_sdk` in a checkout.
+it, if it needs a reply and the orchestrator has only one turn, or if the driver's reply depends on no question. To
+measure a package again, run a command such as `make orchestrators ARGS=codex_sdk` in a checkout.
 
 | orchestrator | engine | measured | pass | fail | skipped |
 |---|---|---|---|---|---|

@@ -21,6 +21,7 @@ NO_CANCEL = "COMMAND did not cancel the turn after TURNGATE_CANCEL_AFTER_SEC"
 OTHER_OUTPUT = "COMMAND asks for an output that the contract of the engine doesn't describe"
 FORKS = "COMMAND has each turn go on in a new session, so every id is new"
 NO_FILE = "a prompt of 200 KB is only in TURNGATE_PROMPT_FILE; read it there"
+REPLIES_ANYWAY = "COMMAND replies to an answer, too, so nothing shows whether it keeps a question"
 STILL_READ = "call {number}: COMMAND still read what the engine printed when its time was over: the machine is too slow"
 TOO_LONG = "the engine was never started with a long prompt, but it was with a short one"
 LONG_ARGUMENT = "; an argument holds at most 128 KB on Linux, so pass the prompt on standard input"
@@ -106,6 +107,11 @@ def is_long(evidence: Evidence) -> bool:
 def has_not_read(evidence: Evidence) -> bool:
     """Whether COMMAND looks for a long prompt in the variable, which is not there."""
     return is_long(evidence) and any(re.search(r"TURNGATE_PROMPT(?!_FILE)", last_words(ran)) for ran in evidence.ran)
+
+
+def has_replied(evidence: Evidence) -> bool:
+    """Whether COMMAND sent the reply."""
+    return any(ran.conversation.prompts[1] in (call.text or "") for ran in evidence.ran for call in evidence.calls)
 
 
 def came_too_soon(evidence: Evidence) -> bool:

@@ -2,7 +2,7 @@
 
 On a slow machine, a deadline may pass before the engine has misbehaved, or COMMAND may be ended in the middle of its
 work. Then the scenario runs once more, with more time. If a long prompt starts no engine, a short one shows whether its
-length is the reason.
+length is the reason. If a question seems to be kept, an engine that asks nothing shows whether COMMAND looks at it.
 """
 
 from collections.abc import Callable
@@ -12,9 +12,11 @@ from msgspec.structs import replace
 
 from turngate import EngineContract
 from turngate_probes.conform.answered import (
+    REPLIES_ANYWAY,
     came_too_soon,
     ended_early,
     has_not_read,
+    has_replied,
     is_long,
     may_have_canceled,
     still_read,
@@ -26,8 +28,10 @@ from turngate_probes.conform.catalogue import PROMPT, Scenario, in_process, obst
 from turngate_probes.conform.conform_report import ScenarioResult
 from turngate_probes.conform.judge import Breach, Evidence, breaches
 from turngate_probes.conform.real import obstacle as real_obstacle
+from turngate_probes.simulate.faults import Play
 
 PATIENCE = 5  # times the deadline or the grace, where the machine was too slow for it
+UNASKED = Play(asks_nothing=True)
 AGAIN = "the second run, since the machine may have been too slow for the first; TURNGATE_DEADLINE_SEC was {deadline:g}"
 
 
@@ -66,4 +70,8 @@ def outcome(scenario: Scenario, contract: EngineContract, attempt: Callable[[Sce
         return Outcome(evidence, (Breach("orchestrator.text-whole", too_long(evidence)),), again=again)
     if missing := unanswered(evidence, contract):
         return Outcome(evidence, missing=missing, again=again)
-    return Outcome(evidence, tuple(breaches(evidence)), again=again)
+    found = tuple(breaches(evidence))
+    seems_kept = not found and any(play.goes_on_by_itself for play in scenario.plays)
+    if seems_kept and has_replied(attempt(replace(scenario, plays=(UNASKED,)), "unasked")):
+        return Outcome(evidence, missing=(ScenarioResult.SKIPPED, REPLIES_ANYWAY), again=again)
+    return Outcome(evidence, found, again=again)

@@ -40,7 +40,7 @@ def reached(conversations: Sequence[Conversation], user_texts: Sequence[str]) ->
 def spoken(talk: Conversation, turn: int, turns: int, faults: Faults, decoy: str) -> str:
     """Return the text of one turn of a conversation: a question, or in its last turn the answer."""
     before = preamble(faults, decoy)
-    return _question(f"{before}{QUESTION}") if turn < turns else final(before + talk.answer)
+    return _question(f"{before}{QUESTION}") if turn < turns and not faults.asks_nothing else final(before + talk.answer)
 
 
 def final(text: str) -> str:

@@ -80,6 +80,7 @@ class Faults(Struct, frozen=True, forbid_unknown_fields=True):
     goes_on_by_itself: Annotated[
         bool, _by("both", "begins another turn after its turn, with a prompt that nobody wrote, and answers it")
     ] = False
+    asks_nothing: Annotated[bool, _by("scenario", "answers in each turn, without a question")] = False
     crash: Annotated[bool, _by("both", "is killed by a signal in the middle of its output")] = False
     hang: Annotated[
         Literal["before", "during", "after", "heartbeat"] | None,

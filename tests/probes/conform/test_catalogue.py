@@ -7,6 +7,7 @@ from tests.drift.drifts import corpus
 from tests.tables import each
 from turngate import load_contract
 from turngate_probes.conform.catalogue import in_process, obstacle, rules, scenarios
+from turngate_probes.conform.outcome import UNASKED
 from turngate_probes.releases import recorded_releases
 from turngate_probes.simulate.faults import changed, listed, named
 
@@ -55,7 +56,8 @@ def test_each_recording_that_is_named_exists() -> None:
 
 def test_each_fault_of_a_turn_is_used() -> None:
     """No way for a turn to misbehave is only described: a scenario plays it for its caller, or a drift for a probe."""
-    used = {named(field) for one in scenarios().values() for play in one.plays for field in changed(play)}
+    plays = (UNASKED, *(play for one in scenarios().values() for play in one.plays))
+    used = {named(field) for play in plays for field in changed(play)}
     used |= {drift.fault.partition("=")[0] for drift in corpus() if drift.fault}
     assert {fault.name for fault in listed() if fault.by in ("turn", "scenario")} <= used
 

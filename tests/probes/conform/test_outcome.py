@@ -1,6 +1,7 @@
 """How often a scenario runs, and what its runs come to."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -9,9 +10,10 @@ from msgspec.structs import replace
 
 from tests.conform.orchestrators.catalogue import CORRECT
 from tests.probes.conform.sessions import BEGUN, CODEX, RAN, TALKS, conform
-from turngate_probes.conform.answered import LONG_ARGUMENT, NO_FILE, TOO_LONG, unanswered
-from turngate_probes.conform.calls import EngineCall, Started
+from turngate_probes.conform.answered import LONG_ARGUMENT, NO_FILE, REPLIES_ANYWAY, TOO_LONG, unanswered
+from turngate_probes.conform.calls import CallEnd, EngineCall, Started
 from turngate_probes.conform.catalogue import Scenario, scenarios
+from turngate_probes.conform.conform_report import ScenarioResult
 from turngate_probes.conform.judge import Evidence
 from turngate_probes.conform.outcome import outcome
 
@@ -78,6 +80,30 @@ def test_a_second_run_says_so() -> None:
     evidence = Evidence(hang, (replace(RAN, exit_code=1, seconds=hang.deadline),), ())
     assert outcome(hang, CODEX, lambda *_: evidence).again.endswith("TURNGATE_DEADLINE_SEC was 25")
     assert outcome(TALKS, CODEX, lambda *_: replace(evidence, scenario=TALKS)).again == ""
+
+
+def test_a_reply_without_a_question_proves_nothing() -> None:
+    """COMMAND then looks at no question, so that nothing shows whether it keeps one."""
+    begun = replace(BEGUN, argv=("exec", "--json"), cwd=os.path.realpath(""), env=("HOME", "PATH"))
+    first, second = (
+        EngineCall(
+            number,
+            replace(begun, at=number, prompt=text, resumed=resumed),
+            CallEnd("s", 0, number + 0.5),
+            b"",
+            stdin_closed=True,
+            stdout=b"",
+            stderr="",
+            signals=(),
+            handle="s",
+        )
+        for number, (text, resumed) in enumerate(zip(RAN.conversation.prompts, (None, "s"), strict=True), 1)
+    )
+    own, did = scenarios()["own-turn"], (replace(RAN, exit_code=0, stdout="amber"),)
+    kept, ended = Evidence(own, did, (first, second)), Evidence(own, did, (first,))
+    shown = [outcome(own, CODEX, lambda _, name: kept if name == "1" else ended), outcome(own, CODEX, lambda *_: kept)]
+    assert [one.missing for one in shown] == [None, (ScenarioResult.SKIPPED, REPLIES_ANYWAY)]
+    assert [one.breaches for one in shown] == [(), ()]
 
 
 @pytest.mark.long
