@@ -1,8 +1,9 @@
 """Scenarios on the real CLI: its environment, and a stub model backend that talks as the scenario wants."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Condition
 
 from msgspec.structs import replace
 
@@ -15,7 +16,8 @@ from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.simulate.faults import Faults, changed, for_turn
 from turngate_probes.stub_model import Exchange, Hang, Refuse, Reply, StubRule, Text
 
-_BY_MODEL = {"turn", "backend", "hang", "says"}
+_BY_MODEL = {"turn", "backend", "hang", "says", "together"}
+TOGETHER = 10.0  # seconds
 
 
 def obstacle(scenario: Scenario) -> str | None:
@@ -31,16 +33,33 @@ def staged(plan: ConformPlan, contract: EngineContract, executable: Path) -> Ite
     """Yield the plan with the real CLI and its environments, while its model backend serves."""
     with sandbox(contract.hermetic, Path(plan.folder), "sandbox", keep=True) as box:
         box.backend.script(*rules(plan, contract))
-        box.backend.on_exchange(lambda request: _note(Path(plan.folder), request))
+        box.backend.on_exchange(_in_turns(plan))
         there = box.nested("elsewhere", contract.hermetic)
         own, elsewhere = _environment(box, contract), _environment(there, contract)
         yield replace(plan, real=str(executable), real_env=own, elsewhere=elsewhere)
 
 
-def _note(folder: Path, request: Exchange) -> None:
-    """Note a turn's request to the model; what an engine asks beside it, as for a title, offers the model no tools."""
-    if request.model and request.tools and request.may_call and not request.is_for_json:
-        note_request(folder, request.model, request.user_texts)
+def _in_turns(plan: ConformPlan) -> Callable[[Exchange], None]:
+    """Return what notes a turn's request to the model, and has the answer wait for other conversations, if they meet.
+
+    What an engine asks beside it, as for a title, offers the model no tools.
+    """
+    arrival, arrived = Condition(), set[tuple[str, int]]()
+    meets = any(play.together for play in plan.plays)
+
+    def requested(request: Exchange) -> None:
+        if not (request.model and request.tools and request.may_call and not request.is_for_json):
+            return
+        note_request(Path(plan.folder), request.model, request.user_texts)
+        said = "\n".join(request.user_texts)
+        turn = max(sum(text in said for text in talk.prompts) for talk in plan.conversations)
+        with arrival:
+            arrived.update((talk.name, turn) for talk in plan.conversations if talk.prompts[0] in said)
+            arrival.notify_all()
+            if meets:
+                arrival.wait_for(lambda: all((talk.name, turn) in arrived for talk in plan.conversations), TOGETHER)
+
+    return requested
 
 
 def _environment(box: Sandbox, contract: EngineContract) -> dict[str, str]:

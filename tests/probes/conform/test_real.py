@@ -1,5 +1,6 @@
 """Scenarios that a real CLI can play."""
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from turngate_probes.conform.calls import AskedModel, requests
 from turngate_probes.conform.catalogue import scenarios
 from turngate_probes.conform.judge import breaches
 from turngate_probes.conform.plan import ConformPlan, Conversation
-from turngate_probes.conform.real import obstacle, rules, staged
+from turngate_probes.conform.real import TOGETHER, obstacle, rules, staged
 from turngate_probes.conform.run import play
 from turngate_probes.conform.scenario_model import QUESTION
 from turngate_probes.simulate.backend import URL_VARIABLE, ModelRequest, ask
@@ -25,7 +26,7 @@ TALK = Conversation("a", ("first", "second"), "amber")
 
 def test_what_a_model_can_cause_is_played() -> None:
     """The rest needs a CLI that misbehaves."""
-    expected = {"two-turns", "failing-backend", "hang-before-answer", "text-imitates-records", "reply-is-a-flag"}
+    expected = {"two-turns", "two-conversations", "failing-backend", "hang-before-answer", "reply-is-a-flag"}
     playable = {one.id for one in scenarios().values() if obstacle(one) is None}
     assert expected <= playable
     assert playable & {"fresh-session", "crash", "launcher", "no-answer", "upgrade", "hang-during-answer"} == set()
@@ -58,6 +59,24 @@ def test_what_the_model_is_asked_is_noted(tmp_path: Path) -> None:
         for text, tools in (("first", ["shell"]), ("title", []), ("second", ["shell"])):
             ask(complete.real_env[URL_VARIABLE], ModelRequest("m", [{"role": "user", "content": text}], tools))
     assert requests(tmp_path) == (AskedModel("m", ("first",)), AskedModel("m", ("second",)))
+
+
+def test_two_conversations_meet_in_the_model(tmp_path: Path) -> None:
+    """The answer to one waits until the other has asked as much."""
+    talks = TALK, Conversation("b", ("prompt", "reply"), "beryl")
+    plan = ConformPlan(str(tmp_path), "codex", "0.169.0", talks, (Play(together=True),))
+    with staged(plan, CODEX, tmp_path / "codex") as complete, ThreadPoolExecutor() as pool:
+
+        def said(text: str) -> "Future[object]":
+            asked = ModelRequest("m", [{"role": "user", "content": text}], ["shell"])
+            return pool.submit(ask, complete.real_env[URL_VARIABLE], asked)
+
+        first = said("first")
+        with pytest.raises(TimeoutError):
+            first.result(timeout=0.5)
+        other = said("prompt")
+        assert QUESTION in str(first.result(timeout=TOGETHER / 2))
+        assert QUESTION in str(other.result(timeout=TOGETHER / 2))
 
 
 @pytest.mark.long
