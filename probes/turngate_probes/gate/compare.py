@@ -249,9 +249,9 @@ class Results:
         """Whether a clause passes, or deviates as declared."""
         return self.of(clause_id) in (Result.PASS, Result.DEVIATES)
 
-    def fallen(self, clause_id: str) -> bool:
-        """Whether the clause was not run because a direct or indirect prerequisite fails."""
-        return clause_id in self.by_id and any(fallen_needs(self.by_id, clause_id))
+    def fallen(self, clause_id: str) -> list[ClauseResult]:
+        """Return the direct and indirect prerequisites whose failure kept the clause from being run."""
+        return list(fallen_needs(self.by_id, clause_id)) if clause_id in self.by_id else []
 
 
 def surface(
@@ -302,7 +302,7 @@ def _clauses(was: Results, now: Results) -> Iterator[Difference]:
         before = Result.PASS if clause.level == "gate" else was.of(clause.id)
         if before is clause.result or (clause.id not in was.by_id and clause.level != "gate"):
             continue
-        impact = of_clause(clause.severity, before, clause.result, fallen=now.fallen(clause.id))
+        impact = of_clause(clause.severity, before, clause.result, fallen=bool(now.fallen(clause.id)))
         yield Difference("clause", clause.id, before, clause.result, impact, clause.detail, clause.id)
 
 

@@ -5,7 +5,7 @@ newer release's caveats, and for its changes.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -82,7 +82,7 @@ def within(entries: Iterable[Entry], version: str | None) -> list[Entry]:
 def state(result: Result, *, named: bool) -> Literal["excuses", "passes", "not_asked"]:
     """Return what an entry does, by its clause's result: `excuses` a failure, `passes` now, or is `not_asked`.
 
-    `named`: something else that would fail the gate is about the clause of the entry.
+    `named`: something else that would fail the gate is about the clause of the entry, or a prerequisite of it fell.
     """
     if result in (Result.FAIL, Result.UNSUPPORTED) or named:
         return "excuses"
@@ -101,7 +101,7 @@ def rule(
     """Judge the newer release by `fail_on` and the baseline; also return what the baseline's entries do."""
     results = Results(new)
     against = list(_against(new, list(differences), fail_on))
-    named = {reason.clause for reason in against}
+    named = {reason.clause for reason in against} | {clause.id for clause in new.clauses if results.fallen(clause.id)}
     entries = tuple(
         replace(entry, state=state(results.of(entry.clause), named=entry.clause in named)) for entry in expected
     )
@@ -113,7 +113,7 @@ def rule(
             now = "is a known caveat" if results.of(entry.clause) is Result.DEVIATES else "passes"
             text = f"{entry.clause} {now} now: remove {entry.at} ({entry.reason})"
             standing.append(GateReason("baseline", f"baseline {entry.clause}", text, entry.clause, entry.at))
-    left_open = [*_unanswered(old), *_unanswered(new)]
+    left_open = [*_unanswered(old), *_unanswered(new, excusing)]
     outcome = GateOutcome.FAIL if standing else GateOutcome.UNANSWERED if left_open else GateOutcome.PASS
     reasons = [*standing, *left_open]
     if interrupted:
@@ -176,7 +176,8 @@ def _declared(new: ReleaseReport, differences: Iterable[Difference]) -> Iterator
             yield GateReason("caveat", f"caveat {row.subject}", f"new caveat {row.subject}: {row.detail}", row.clause)
 
 
-def _unanswered(release: ReleaseReport) -> Iterator[GateReason]:
+def _unanswered(release: ReleaseReport, excusing: Container[str] = ()) -> Iterator[GateReason]:
+    """Return what was not tested, unless a failure explains it that is not excused; `excusing` are excused clauses."""
     name, results = release.release, Results(release)
     if release.failed:
         yield GateReason("unanswered", name, f"{name} could not be tested: {release.failed.what}")
@@ -184,7 +185,9 @@ def _unanswered(release: ReleaseReport) -> Iterator[GateReason]:
     left_open = [
         clause
         for clause in release.clauses
-        if (clause.severity, clause.result) == (Severity.BREAKING, Result.NOT_RUN) and not results.fallen(clause.id)
+        if (clause.severity, clause.result) == (Severity.BREAKING, Result.NOT_RUN)
+        and clause.id not in excusing
+        and not any(need.result is Result.UNSUPPORTED or need.id not in excusing for need in results.fallen(clause.id))
     ]
     for clause in left_open:
         text = f"{name}: {clause.id} could not be tested: {clause.detail}"

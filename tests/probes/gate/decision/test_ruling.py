@@ -155,6 +155,21 @@ def test_a_clause_that_fell_with_another_is_answered() -> None:
     assert [reason.about for reason in ruled(*fallen).reasons] == ["handle.present"]
 
 
+def test_what_an_excused_failure_left_untested_is_unanswered() -> None:
+    """The baseline excuses its clauses alone; a breaking one that needs them and has no entry was not tested."""
+    fell = clause("handle.present", "fail"), clause("handle.shape", "not_run", needs=["handle.present"])
+    needing = (*fell, clause("resume.same-handle", "not_run", "needs it", needs=["handle.present"]))
+    outcome = ruled(*needing, expected=("handle.present",))
+    assert (outcome.code, outcome.sentences) == (
+        2,
+        ("codex@0.170.0: resume.same-handle could not be tested: needs it",),
+    )
+    both = ruled(*needing, expected=("handle.present", "resume.same-handle"))
+    assert (both.code, [entry.state for entry in both.entries]) == (0, ["excuses", "excuses"])
+    older = release("codex@0.160.0", *needing)
+    assert ruled(*fell, old=older, expected=("handle.present",)).code == 0, "the release in use is no question"
+
+
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_a_clause_that_was_not_run_for_no_reason_is_a_crash(*, interrupted: bool) -> None:
     """A clause that was not run for an unknown reason is a turngate bug: the gate exits with 3."""
