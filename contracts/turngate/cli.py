@@ -266,11 +266,8 @@ def _run(args: Sequence[str]) -> int:
         return UNANSWERED
     except click.Abort:
         return INTERRUPTED
-    except ContractError as error:
-        _print_error(str(error))
-        return UNANSWERED
     except TurngateError as error:
-        _print_error("\n".join(part for part in (error.what, error.hint) if part))
+        print_error(error)
         return UNANSWERED
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -299,6 +296,12 @@ def _placed(error: click.ClickException) -> click.ClickException:
                 return click.UsageError(f"{error.option_name} stands before the command: `{form}`.", error.ctx)
         command = group
     return error
+
+
+def print_error(error: TurngateError, about: str = "") -> None:
+    """Print an error on stderr; `about` names which of several things it is about."""
+    parts = (str(error),) if isinstance(error, ContractError) else (error.what, error.hint)
+    _print_error(about + "\n".join(filter(None, parts)))
 
 
 def _print_error(text: str) -> None:

@@ -1,6 +1,6 @@
 """The subcommand `gate`: can you upgrade to a release?"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from turngate.cli import use_contracts
+from turngate.cli import UNANSWERED, print_error, use_contracts
 from turngate.files import overlay
 from turngate.sanitize import visible
 from turngate_probes.cli.shared_options import (
@@ -23,6 +23,7 @@ from turngate_probes.cli.shared_options import (
 from turngate_probes.report import FORMATS
 
 if TYPE_CHECKING:
+    from turngate_probes.gate.collect import ReleaseQuestion
     from turngate_probes.gate.settings import Settings
     from turngate_probes.report.publish import Printer
 
@@ -121,12 +122,8 @@ def gate(
     (something fails that the baseline does not excuse); 2 not everything could be tested; 130 interrupted.
     """
     from turngate import UsageError
-    from turngate.process.sessions import adopting_orphans
     from turngate_probes.gate import decision
-    from turngate_probes.harness.interrupt import interruptible, interrupting
     from turngate_probes.releases.target import parse_target
-    from turngate_probes.report.publish import publish, sum_up
-    from turngate_probes.report.release_view import view
 
     upgrades = _upgrades(settings, new, old)
     unused = [] if new else settings.unused([parse_target(upgrade.new).engine for upgrade in upgrades])
@@ -144,18 +141,40 @@ def gate(
         output.progress.print(f"settings: {visible(place)}", soft_wrap=True)
     for release in unused:
         output.progress.print(f"settings: in-use {visible(release)} {UNUSED}", soft_wrap=True)
-    codes, views = [], []
+    return _answer_all(questions, output)
+
+
+def _answer_all(questions: "Sequence[ReleaseQuestion]", output: "Printer") -> int:
+    """Answer and publish one question after the other; return the worst exit code.
+
+    TurngateError if the only one can't be answered or published. One of several that can't be counts as unanswered.
+    """
+    from turngate import TurngateError
+    from turngate.process.sessions import adopting_orphans
+    from turngate_probes.gate import decision
+    from turngate_probes.harness.interrupt import interruptible, interrupting
+    from turngate_probes.report.publish import publish, sum_up
+    from turngate_probes.report.release_view import view
+
+    views, failed = [], dict[str, TurngateError]()
     for question in questions:
-        with adopting_orphans(), interruptible() as interrupt:
-            report = decision.answer(question, output.progress, interrupt)
-        with adopting_orphans(), interrupting(interrupt.set):
-            views.append(view(report))
-            codes.append(publish(views[-1], output if len(questions) == 1 else _of(question.new.engine, output)))
+        try:
+            with adopting_orphans(), interruptible() as interrupt:
+                report = decision.answer(question, output.progress, interrupt)
+            with adopting_orphans(), interrupting(interrupt.set):
+                views.append(view(report))
+                publish(views[-1], output if len(questions) == 1 else _of(question.new.engine, output))
+        except TurngateError as error:
+            if len(questions) == 1:
+                raise
+            print_error(error, f"{question.new}: ")
+            failed[str(question.new)] = error
         if interrupt.is_set():
             break
+    codes = [*(each.exit_code for each in views), *(UNANSWERED for _ in failed)]
     worst = max(codes, key=_LEAST_BAD_FIRST.index)
     if len(questions) > 1:
-        sum_up(views, worst, output)
+        sum_up(views, failed, worst, output)
     return worst
 
 

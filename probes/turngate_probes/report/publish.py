@@ -9,7 +9,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -18,12 +18,13 @@ from msgspec import Struct, ValidationError, to_builtins
 from rich.console import Console
 from rich.text import Text
 
-from turngate import MachineError
-from turngate.contract.verdict import decode_hook
+from turngate import MachineError, TurngateError
+from turngate.contract.verdict import Verdict, decode_hook
 from turngate.decoding import convert
 from turngate.files import real_path, write_atomically
+from turngate.sanitize import visible
 from turngate_probes.report import FORMATS, SARIF, github
-from turngate_probes.report.lines import Detail, print_line
+from turngate_probes.report.lines import Detail, print_line, style_of
 from turngate_probes.report.release_view import ReleaseView
 from turngate_probes.report.source_locations import fallback_of, unplaced
 from turngate_probes.report.text import outcome_lines, report_lines
@@ -89,8 +90,11 @@ def publish(view: View, output: Printer, journal: Path | None = None) -> int:
     return view.exit_code
 
 
-def sum_up(views: Sequence[ReleaseView], exit_code: int, output: Printer) -> None:
-    """Print the outcomes of gates that were published one after the other, and the exit code of all."""
+def sum_up(views: Sequence[ReleaseView], failed: Mapping[str, TurngateError], exit_code: int, output: Printer) -> None:
+    """Print the outcomes of gates that were run one after the other, and the exit code of all.
+
+    `failed` are the releases whose gate, or a report of it, failed.
+    """
     if output.detail is Detail.QUIET:
         return
     with github.commands_off(output.console):
@@ -98,7 +102,9 @@ def sum_up(views: Sequence[ReleaseView], exit_code: int, output: Printer) -> Non
         for view in views:
             for depth, line in outcome_lines(view):
                 print_line(output.console, depth, line)
-        print_line(output.console, 0, Text(f"exit code {exit_code}: that of the worst of {len(views)} gates"))
+        for release, error in failed.items():
+            print_line(output.console, 0, Text(visible(f"{release}: {error.what}"), style_of(Verdict.UNANSWERED)))
+        print_line(output.console, 0, Text(f"exit code {exit_code}: that of the worst gate"))
 
 
 def write_reports(view: View, output: Printer) -> None:

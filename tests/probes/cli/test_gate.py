@@ -10,7 +10,7 @@ import pytest
 
 from tests.probes.gate import views
 from tests.tables import each
-from turngate import cli
+from turngate import NotFoundError, cli
 from turngate_probes.gate import decision
 
 
@@ -196,11 +196,39 @@ def test_several_engines_are_tested_in_turn(
     )
     monkeypatch.setattr(decision, "answer", Mock(side_effect=[views.red_by_a_tool(), views.green_by_baseline()]))
     assert cli.run(["gate"]) == 1
-    assert capsys.readouterr().out.endswith("\nexit code 1: that of the worst of 2 gates\n")
+    assert capsys.readouterr().out.endswith("\nexit code 1: that of the worst gate\n")
     assert sorted(path.name for path in project.glob("*.md")) == ["gate-codex.md", "gate-gemini.md"]
     for args in (["--json"], ["--from", "codex@0.1.0"]):
         assert cli.run(["gate", *args]) == 2
         assert "name it: turngate gate codex@latest" in capsys.readouterr().err
+
+
+@each("answers, code", [(("red", "error", "green"), 1), (("error", "green", "error"), 2)])
+def test_an_engine_that_cannot_be_tested_does_not_end_the_gate_of_others(
+    answers: tuple[str, ...],
+    code: int,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It counts as unanswered, which is less bad than red, and the summary names it."""
+    (project / "turngate.toml").write_text('engines = ["codex", "gemini", "opencode"]\n')
+    kinds = {
+        "red": views.red_by_a_tool(),
+        "green": views.green_by_baseline(),
+        "error": NotFoundError("it has no version 9.9.9", "nearest: 1.0.0"),
+    }
+    monkeypatch.setattr(decision, "answer", Mock(side_effect=[kinds[name] for name in answers]))
+    assert cli.run(["gate"]) == code
+    told = capsys.readouterr()
+    failed = [name for name, kind in zip(("codex", "gemini", "opencode"), answers, strict=True) if kind == "error"]
+    errors = [f"Error: {name}@latest: it has no version 9.9.9\nnearest: 1.0.0\n" for name in failed]
+    assert told.err == "".join(errors)
+    summary = told.out.splitlines()[-len(failed) - 1 :]
+    assert summary == [
+        *(f"{name}@latest: it has no version 9.9.9" for name in failed),
+        f"exit code {code}: that of the worst gate",
+    ]
 
 
 def test_other_commands_read_no_settings(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
