@@ -77,7 +77,7 @@ def option_use(contract: EngineContract, name: str) -> tuple[Use, str]:
     if name in {*launch.start, *launch.resume, *launch.interactive, *launch.model, *contract.hermetic.options}:
         return Use.RELIES, "resume.accepted"
     # before the pages, because a turn that runs without it says nothing about it
-    if any(name == option.flag for option in contract.options):
+    if any(name in (option.flag, *option.aliases) for option in contract.options):
         return Use.OFFERS, "help.surface"
     if any(name in page.names for page in contract.help.pages):
         return Use.RELIES, "resume.accepted"
@@ -173,7 +173,10 @@ def _flags(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
         ("options", Impact.DEGRADED, Impact.ADDITIVE, "callers may now pass it"),
         ("auto_flags", Impact.NONE, Impact.DEGRADED, "it lets the engine act without asking"),
     ):
-        before, after = ({option.flag for option in getattr(side, section)} for side in (was, now))
+        before, after = (
+            {name for option in getattr(side, section) for name in (option.flag, *option.aliases)}
+            for side in (was, now)
+        )
         for flag in sorted(before ^ after):
             name = f"{section}: {flag}"
             if flag in before:
@@ -316,11 +319,22 @@ def _names(old: Side, new: Side, was: EngineContract, results: Results) -> Itera
             detail = "it is no longer on the help page, but still accepted"
             yield Difference("option", name, name, HIDDEN, Impact.NONE, detail, "help.surface")
             continue
+        if name in before and (long := _long_name(was, name)) in after | new.hidden:
+            # whether it is still accepted was not tried
+            detail = f"it is no longer on any help page, but its long name {long} is still accepted"
+            yield Difference("option", name, name, None, Impact.DEGRADED, detail, "help.surface")
+            continue
         if name in before:
             detail = "it is no longer on any help page"
             if use is Use.RELIES:
                 detail += ", but turns still run with it" if holds else ", and turns don't run with it"
         yield _gone_or_new("option", name, use, detail, "help.surface", gone=name in before, holds=holds)
+
+
+def _long_name(contract: EngineContract, name: str) -> str | None:
+    """Return the long name of a short one that callers may pass."""
+    short = not name.startswith("--")
+    return next((option.flag for option in contract.options if short and name in option.aliases), None)
 
 
 def _listed(old: Side, new: Side, was: EngineContract, results: Results) -> list[Difference]:

@@ -79,6 +79,22 @@ def test_names_on_help_pages() -> None:
     assert changes["--json"].impact is Impact.BREAKING
 
 
+def test_another_name_of_an_option_is_used_like_its_first() -> None:
+    """Callers may pass a short name; without it they can still pass the long one, if the release has that."""
+    before = old(surface=shown_by(["--cd", "-C", "--other", "-o"]))
+    changes = by_subject(before, new(surface=shown_by(["--cd"])))
+    assert (changes["-C"].impact, changes["-o"].impact) == (Impact.DEGRADED, Impact.NONE)
+    assert "its long name --cd is still accepted" in changes["-C"].detail
+    gone = by_subject(before, new(surface=shown_by(["-o"])))
+    assert {name: row.impact for name, row in gone.items()} == {
+        "--cd": Impact.DEGRADED,
+        "-C": Impact.BREAKING,
+        "--other": Impact.NONE,
+    }
+    hidden = by_subject(before, replace(new(surface=shown_by(["-o"])), hidden=frozenset({"--cd", "--other"})))
+    assert hidden["-C"].impact is Impact.DEGRADED
+
+
 def test_records_of_the_same_turns_alone_are_compared() -> None:
     """Losing a record kind that the contract reads is breaking. Only turns that both releases ran are compared."""
     before = old(surface=shown_by(first=["thread.started", "thread.started: thread_id"], other=["error"]))

@@ -30,6 +30,7 @@ def test_flags_that_let_the_engine_act() -> None:
     reported = differences("codex", "0.146.0", "0.147.0")
     assert reported["auto_flags: --approve-for-me"] == (None, "--approve-for-me", Impact.DEGRADED)
     assert reported["auto_flags: --full-auto"] == ("--full-auto", None, Impact.NONE)
+    assert differences("pi", "0.78.1", "0.79.0")["auto_flags: -a"] == (None, "-a", Impact.DEGRADED)
 
 
 def test_other_arguments() -> None:

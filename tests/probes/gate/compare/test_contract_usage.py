@@ -14,6 +14,7 @@ def test_options_of_every_turn_are_relied_on() -> None:
     assert option_use(CODEX, "SESSION_ID")[0] is Use.RELIES
     assert option_use(OPENCODE, "--auto") == (Use.RELIES, "auto.flags-accepted")
     assert option_use(CODEX, "--oss") == (Use.OFFERS, "help.surface")
+    assert option_use(CODEX, "-C") == (Use.OFFERS, "help.surface")
     assert option_use(CODEX, "--cd")[0] is Use.RELIES
     assert option_use(CODEX, "--brand-new")[0] is Use.NONE
 
