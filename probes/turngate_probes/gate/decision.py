@@ -217,10 +217,12 @@ def actions(old: ReleaseReport, new: ReleaseReport, compared: Sequence[Differenc
 def _caveats(old: ReleaseReport, new: ReleaseReport, declared: Sequence[Difference]) -> Iterator[Action]:
     """Return the caveats of the newer release, and those `declared` only for it that did not occur this time."""
     before, after = (dict.fromkeys(_parts(release)) for release in (old, new))
+    was, now = Results(old), Results(new)
     added = dict.fromkeys((row.clause or row.subject, part) for row in declared for part in row.detail.split("; "))
     stale = {clause.id for clause in new.clauses if clause.stale}
     for clause, text in after | {caveat: None for caveat in added if caveat[0] not in stale}:
-        is_new = (clause, text) in added and (clause, text) not in before
+        begins = (was.of(clause), now.of(clause)) == (Result.PASS, Result.DEVIATES)
+        is_new = (begins or (clause, text) in added) and (clause, text) not in before
         yield Action("caveat", clause, text, (new.release,), new=is_new)
 
 

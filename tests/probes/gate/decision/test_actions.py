@@ -39,6 +39,16 @@ def test_a_new_caveat_is_marked_and_comes_first() -> None:
     assert [(action.about, action.new) for action in listed] == [("stdin.open", True), ("handle.place", False)]
 
 
+def test_a_caveat_that_begins_is_new_even_if_it_was_declared_before() -> None:
+    """A contract may declare for both what only the newer release does; a flaky one that did not occur is not new."""
+    newer = release("codex@0.170.0", HANGS)
+    assert [action.new for action in actions(OLD, newer, [])] == [True]
+    flaky = release("codex@0.160.0", clause("stdin.open", "pass", action=HANG))
+    assert [action.new for action in actions(flaky, newer, [])] == [False]
+    untested = release("codex@0.160.0", clause("stdin.open", "not_run", reason="machine"))
+    assert [action.new for action in actions(untested, newer, [])] == [False]
+
+
 def test_only_the_new_part_of_a_caveat_is_new() -> None:
     """If a clause deviates in one more way, only that part is new."""
     also = clause("stdin.open", "deviates", action=f"bound each turn by a deadline; {HANG}")
