@@ -55,7 +55,7 @@ def of_clause(severity: Severity, before: Result, after: Result, *, fallen: bool
 
 
 def of_surface(use: Use, *, holds: bool) -> Impact:
-    """Return the impact of a lost part of the surface; `holds`: the clause that tests it still passes."""
+    """Return the impact of a lost part of the surface; `holds`: no clause that tests it fails."""
     if use is Use.NONE:
         return Impact.NONE
     return Impact.DEGRADED if use is Use.RELIES and holds else Impact.BREAKING
@@ -249,8 +249,8 @@ class Results:
         return self.by_id[clause_id].result if clause_id in self.by_id else Result.NOT_RUN
 
     def holds(self, clause_id: str) -> bool:
-        """Whether a clause passes, or deviates as declared."""
-        return self.of(clause_id) in (Result.PASS, Result.DEVIATES)
+        """Whether a clause passes, deviates as declared, or was not selected."""
+        return clause_id not in self.by_id or self.of(clause_id) in (Result.PASS, Result.DEVIATES)
 
     def fallen(self, clause_id: str) -> list[ClauseResult]:
         """Return the direct and indirect prerequisites whose failure kept the clause from being run."""
@@ -326,7 +326,7 @@ def _names(old: Side, new: Side, was: EngineContract, results: Results) -> Itera
             continue
         if name in before:
             detail = "it is no longer on any help page"
-            if use is Use.RELIES:
+            if use is Use.RELIES and clause in results.by_id:
                 detail += ", but turns still run with it" if holds else ", and turns don't run with it"
         yield _gone_or_new("option", name, use, detail, "help.surface", gone=name in before, holds=holds)
 

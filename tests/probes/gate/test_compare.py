@@ -79,6 +79,15 @@ def test_names_on_help_pages() -> None:
     assert changes["--json"].impact is Impact.BREAKING
 
 
+def test_what_no_selected_clause_tests_is_not_said_to_break_turns() -> None:
+    """With --clause, a name that turns need may be gone from the help pages without any turn that could show it."""
+    before, after = old(surface=shown_by(PAGE)), new(surface=shown_by(["--oss", "--other"]))
+    selected = tuple(each for each in after.release.clauses if each.id == "version.readable")
+    few = replace(after, release=replace(after.release, clauses=selected))
+    row = by_subject(before, few)["--json"]
+    assert (row.impact, row.detail) == (Impact.DEGRADED, "it is no longer on any help page")
+
+
 def test_another_name_of_an_option_is_used_like_its_first() -> None:
     """Callers may pass a short name; without it they can still pass the long one, if the release has that."""
     before = old(surface=shown_by(["--cd", "-C", "--other", "-o"]))
