@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, Self, TypeAlias
 
 from msgspec import Struct, field
 
-from turngate import Ended, MachineError, NotFoundError, Stop
+from turngate import Ended, MachineError, NotFoundError, Stop, TurngateError
 from turngate.files import default_cache
 from turngate.sanitize import redact
 from turngate_probes.harness.package_managers import run_away
@@ -105,9 +105,12 @@ class Registry(Struct, frozen=True):
         """Whether a complete version is in the cache."""
         return self._finished(version, self.root(version)) is not None
 
-    def no_such_version(self, version: str) -> NotFoundError:
-        """Return an error for an unpublished version, with the nearest published ones."""
+    def no_such_version(self, version: str) -> TurngateError:
+        """Return an error for a version that isn't published, or not known to be, with the nearest published ones."""
         near = ", ".join(nearest(version, self.versions))
+        if self.is_stale:
+            what = f"{self.package} {version} is not among the releases known here: {self.staleness}"
+            return MachineError(what, f"try again when {self.title} can be reached, or choose a known one: {near}")
         hint = f"nearest: {near}" if near else "it has no published versions"
         return NotFoundError(f"{self.package} has no version {version}", hint)
 

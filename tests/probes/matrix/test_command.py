@@ -26,6 +26,15 @@ def test_a_list_of_releases_that_is_not_from_today_is_told(shop: Shop) -> None:
     assert "npm could not be reached" in shop.err
 
 
+def test_what_an_unreachable_registry_may_have_is_not_said_to_be_missing(shop: Shop) -> None:
+    """If npm answers from its cache, a release that is not there may have been published since."""
+    (shop.folder / "says-view").write_text("npm http fetch GET 200 address 9ms (cache stale)\n")
+    for command in (("matrix", "codex", "--versions", "0.164.0"), ("gate", "codex@0.164.0", "--from", "codex@0.163.0")):
+        assert shop.run(*command) == (2, None)
+        assert "@openai/codex 0.164.0 is not among the releases known here: npm could not be reached" in shop.err
+        assert "try again when npm can be reached, or choose a known one: 0.163.0" in shop.err
+
+
 @pytest.mark.long
 def test_shards_are_joined(shop: Shop) -> None:
     """The planned shards together probe all releases, and merge into one report."""
