@@ -60,13 +60,14 @@ class ReleaseAnswer(Struct, frozen=True):
 class Collected(Struct, frozen=True):
     """The results of both releases; `crossing` is None if the releases were not cross-resumed.
 
-    `hidden` are the options that the newer release accepts, although its help pages no longer show them.
+    `hidden` are the options that the newer release accepts, although its help pages no longer show them; None: they
+    could not be tried.
     """
 
     old: ReleaseAnswer
     new: ReleaseAnswer
     crossing: ProbeReport | None
-    hidden: frozenset[str] = frozenset()
+    hidden: frozenset[str] | None = frozenset()
 
 
 class Collecting:
@@ -101,7 +102,7 @@ class Collecting:
         crossing = self._crossed(old, new) if cross else None
         return Collected(before, after, crossing, self._hidden(before, after, new) if both else frozenset())
 
-    def _hidden(self, before: ReleaseAnswer, after: ReleaseAnswer, new: Target) -> frozenset[str]:
+    def _hidden(self, before: ReleaseAnswer, after: ReleaseAnswer, new: Target) -> frozenset[str] | None:
         with self.interrupt.scope() as stop, ReleaseSource(self._registry).held(new, lambda _: None, stop) as held:
             if held.executable is None or self.interrupt.is_set():
                 return frozenset()

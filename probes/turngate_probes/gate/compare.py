@@ -231,11 +231,14 @@ class ReleaseSurface(Struct, frozen=True):
 
 
 class Side(Struct, frozen=True):
-    """One of the two releases: its report and its observations; `hidden` are options that only its help lacks."""
+    """One of the two releases: its report and its observations; `hidden` are options that only its help lacks.
+
+    None: whether it accepts what its help lacks could not be tried.
+    """
 
     release: ReleaseReport
     surface: ReleaseSurface
-    hidden: frozenset[str] = frozenset()
+    hidden: frozenset[str] | None = frozenset()
 
 
 class Results:
@@ -315,26 +318,26 @@ def _names(old: Side, new: Side, was: EngineContract, results: Results) -> Itera
     for name in sorted(before ^ after):
         use, clause = option_use(was, name)
         holds, detail = results.holds(clause), "a new name on the help pages"
-        if name in before and name in new.hidden:
+        if name in before and name in (new.hidden or ()):
             detail = "it is no longer on the help page, but still accepted"
             yield Difference("option", name, name, HIDDEN, Impact.NONE, detail, "help.surface")
-            continue
-        if name in before and (long := _long_name(was, name)) in after | new.hidden:
-            # whether it is still accepted was not tried
-            detail = f"it is no longer on any help page, but its long name {long} is still accepted"
-            yield Difference("option", name, name, None, Impact.DEGRADED, detail, "help.surface")
             continue
         if name in before:
             detail = "it is no longer on any help page"
             if use is Use.RELIES and clause in results.by_id:
                 detail += ", but turns still run with it" if holds else ", and turns don't run with it"
+            elif use is Use.OFFERS and (untried := _untried(was, name, after, new.hidden)):
+                use, holds, detail = Use.RELIES, True, detail + untried
         yield _gone_or_new("option", name, use, detail, "help.surface", gone=name in before, holds=holds)
 
 
-def _long_name(contract: EngineContract, name: str) -> str | None:
-    """Return the long name of a short one that callers may pass."""
-    short = not name.startswith("--")
-    return next((option.flag for option in contract.options if short and name in option.aliases), None)
+def _untried(contract: EngineContract, name: str, shown: Container[str], hidden: Container[str] | None) -> str:
+    """Say why a release may accept a name that its help pages lack; empty: it refuses it. Short ones aren't tried."""
+    if hidden is None:
+        return ", and whether it is still accepted could not be tried"
+    options = (option for option in contract.options if name in option.aliases and not name.startswith("--"))
+    long = next((option.flag for option in options if option.flag in shown or option.flag in hidden), None)
+    return f", but its long name {long} is still accepted" if long else ""
 
 
 def _listed(old: Side, new: Side, was: EngineContract, results: Results) -> list[Difference]:

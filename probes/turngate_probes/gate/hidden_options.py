@@ -4,46 +4,57 @@ Each is given to the release beside an option that no engine has. A parser that 
 alone, so that no turn is run.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from turngate import MachineError, ProcessRequest, Stop
+from turngate import MachineError, NotInstalledError, ProcessRequest, Stop
 from turngate.process.execution import run
 from turngate_probes.journal.events import Event, PageEvent
 
 NO_OPTION = "--turngate-has-no-such-option"
 LIMIT = 60.0  # seconds
 MOST = 200
+NOT_STARTED = (126, 127)  # of a shell or env, whose program can't be run or isn't there
 _COMPLAINT = re.compile(r"(?i)\b(unknown|unexpected|unrecogni[sz]ed|invalid|no such)\b.*")
 _CHOICES = re.compile(r"(?:choices|possible values): \"?([\w-]+)")
 
 
-def hidden_options(old: Iterable[Event], new: Iterable[Event], executable: Path, stop: Stop) -> frozenset[str]:
+def hidden_options(old: Iterable[Event], new: Iterable[Event], executable: Path, stop: Stop) -> frozenset[str] | None:
     """Return the options that help pages of the older release show and those of the newer don't, but that it accepts.
 
-    If one of them does not end, the others are not tried, since they may take as long.
+    If one of them does not end, the others are not tried, since they may take as long. None: it could not be started.
     """
     before, after, found = _options(old), _options(new), set[str]()
     pages = ((page, *option) for page, options in before.items() for option in options.items() if page in after)
-    with suppress(MachineError):
+    try:
         for page, name, takes in islice((each for each in pages if each[1] not in after[each[0]]), MOST):
             if accepts(executable, page, name, takes, stop):
                 found.add(name)
+    except NotInstalledError:
+        return None
+    except MachineError:
+        pass
     return frozenset(found)
 
 
 def accepts(executable: Path, page: str, option: str, takes: str, stop: Stop) -> bool:
-    """Whether an executable accepts an option on a page such as `codex exec --help`; MachineError: it does not end."""
+    """Whether an executable accepts an option on a page such as `codex exec --help`.
+
+    MachineError: it does not end; NotInstalledError: something that it needs is not here.
+    """
     with TemporaryDirectory() as folder:
-        env = {"HOME": folder, "PATH": f"{executable.parent}:/usr/local/bin:/usr/bin:/bin"}
+        # no LANG, because complaints are read
+        env = {"HOME": folder, "PATH": os.environ.get("PATH", os.defpath)}
         argv = argv_of(executable, page, option, takes)
         outcome = run(ProcessRequest(argv, Path(folder), env, timeout=LIMIT), stop=stop)
     if outcome.ended != "exit":
         raise MachineError(f"{' '.join(argv)} did not end within {LIMIT:.0f} s", "try again on a quiet machine")
+    if outcome.exit_code in NOT_STARTED:
+        raise NotInstalledError(f"{executable} can't be started: exit code {outcome.exit_code}")
     return is_accepted((outcome.stdout + outcome.stderr).decode("utf-8", "replace"), option)
 
 

@@ -104,6 +104,16 @@ def test_another_name_of_an_option_is_used_like_its_first() -> None:
     assert hidden["-C"].impact is Impact.DEGRADED
 
 
+def test_an_option_that_could_not_be_tried_is_not_said_to_be_gone() -> None:
+    """It is a change to look at, not a break."""
+    after = replace(new(surface=shown_by(["--json", "--other"])), hidden=None)
+    row = by_subject(old(surface=shown_by(PAGE)), after)["--oss"]
+    assert (row.impact, row.detail.endswith("whether it is still accepted could not be tried")) == (
+        Impact.DEGRADED,
+        True,
+    )
+
+
 def test_records_of_the_same_turns_alone_are_compared() -> None:
     """Losing a record kind that the contract reads is breaking. Only turns that both releases ran are compared."""
     before = old(surface=shown_by(first=["thread.started", "thread.started: thread_id"], other=["error"]))

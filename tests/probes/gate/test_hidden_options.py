@@ -48,6 +48,23 @@ def help_page(*options: str) -> Any:
     return j.read(j._event("page", page | place | {"options": options}))
 
 
+def test_the_executable_runs_with_the_path_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version manager puts the interpreter of an engine there; without that, no option was tried."""
+    executable, interpreter = tmp_path / "bin/codex", tmp_path / "managed/turngate-node"
+    for path, text in (
+        (executable, "#!/usr/bin/env turngate-node\n"),
+        (interpreter, f"#!/bin/sh\necho \"unknown option '{NO_OPTION}'\"\n"),
+    ):
+        path.parent.mkdir()
+        path.write_text(text)
+        path.chmod(0o755)
+    asked = [help_page("--old", "--both")], [help_page("--both")], executable, Stop()
+    monkeypatch.setenv("PATH", f"{interpreter.parent}:/usr/bin:/bin")
+    assert hidden_options(*asked) == frozenset({"--old"})
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert hidden_options(*asked) is None
+
+
 @pytest.mark.long
 def test_only_what_the_newer_release_refuses_is_gone(tmp_path: Path, monkeypatch: Any) -> None:
     """An option that both show is not tried; after one that does not end, no other is."""
@@ -57,5 +74,5 @@ def test_only_what_the_newer_release_refuses_is_gone(tmp_path: Path, monkeypatch
     executable.chmod(0o755)
     old, new = help_page("--both", "--kept <FILE>", "--old", "--slow", "--z"), help_page("--both")
     monkeypatch.setattr(trial, "LIMIT", 1.0)
-    assert hidden_options([old], [new], executable, Stop()) == {"--kept"}
+    assert hidden_options([old], [new], executable, Stop()) == frozenset({"--kept"})
     assert hidden_options([old], [], executable, Stop()) == frozenset()
