@@ -73,6 +73,8 @@ _ADDRESS = (
     r"(?:(?:(?!\n[ \t]*-[ \t])[\s\S]){0,2000}?\n[ \t]+[\"']?TOOL[-_]version[\"']?:[ \t]*[\"']?(?P<VAL>[^\s\"'#]+))?"
 )
 _EXACT = re.compile(r"(?:={1,3}|v)? *(\d+\.\d+\.\d+(?:[-+][0-9A-Za-z.+-]+)?)")
+# an engine can publish the binaries of a release as versions of its own package, which lock files list beside it
+_BINARY = re.compile(r".*-(?:darwin|linux|win32)-(?:x64|arm64)")
 _CONTRACT = re.compile(r"(?m)^schema: *[\"']?turngate\b")  # it says where releases are, not which one is used
 _COMMENT = re.compile(r"(?m)^[ \t]*#.*$")
 _SET = re.compile(r"\s*(ARG|ENV)\s+(.*)", re.IGNORECASE)
@@ -243,7 +245,7 @@ def _in_text(file: _File, text: str, engine: _Named) -> Iterator[tuple[ProjectPi
             for each in listed or [""]:
                 spec = bounded(" ".join(each.split()), _LONGEST).rstrip(",")
                 exact = _EXACT.fullmatch(spec)
-                if spec in seen:
+                if spec in seen or (file.is_lock and _BINARY.fullmatch(spec)):
                     continue
                 seen.add(spec)
                 version, place = exact[1] if exact else None, _place(file, text, found)

@@ -55,6 +55,39 @@ def test_a_pin_is_found_with_its_line(tmp_path: Path, name: str, text: str, line
         assert project_pin(tmp_path, CODEX) is None
 
 
+PNPM_LOCK = """packages:
+
+  '@openai/codex@0.147.0':
+    hasBin: true
+
+  '@openai/codex@0.147.0-linux-x64':
+    os: [linux]
+
+snapshots:
+
+  '@openai/codex@0.147.0':
+    optionalDependencies:
+      '@openai/codex-linux-x64': '@openai/codex@0.147.0-linux-x64'
+"""
+NPM_LOCK = """{"packages": {
+"node_modules/@openai/codex": {
+  "version": "0.147.0", "optionalDependencies": {"@openai/codex-linux-x64": "npm:@openai/codex@0.147.0-linux-x64"}
+},
+"node_modules/@openai/codex-linux-x64": {"name": "@openai/codex", "version": "0.147.0-linux-x64"}
+}}"""
+
+
+@pytest.mark.parametrize("name, text", [("pnpm-lock.yaml", PNPM_LOCK), ("package-lock.json", NPM_LOCK)])
+def test_the_binaries_of_a_release_are_no_other_release(tmp_path: Path, name: str, text: str) -> None:
+    """Codex publishes them as versions of its package; whoever installs one of these by name pins it."""
+    (tmp_path / "package.json").write_text('{"dependencies": {"@openai/codex": "0.147.0"}}')
+    (tmp_path / name).write_text(text)
+    assert {version for version, *_ in found(tmp_path)} == {"0.147.0"}
+    assert project_pin(tmp_path, CODEX) is not None
+    (tmp_path / "Dockerfile").write_text("RUN npm i -g @openai/codex@0.147.0-linux-x64\n")
+    assert "0.147.0-linux-x64" in {version for version, *_ in found(tmp_path)}
+
+
 def test_a_variable_that_a_dockerfile_does_not_set_is_no_pin(tmp_path: Path) -> None:
     """Its value comes from whoever builds the image."""
     (tmp_path / "Dockerfile").write_text("ARG CODEX\nRUN npm install -g @openai/codex@${CODEX} x@${OTHER}\n")
