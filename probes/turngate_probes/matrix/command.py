@@ -20,6 +20,7 @@ from turngate.contract.verdict import BECAME, Evidence, FailOn, fallen_needs
 from turngate.files import is_own
 from turngate.process.sessions import adopting_orphans
 from turngate.sanitize import visible
+from turngate_probes.clauses.checks import LEVELS
 from turngate_probes.harness.interrupt import InterruptedCaseError, interruptible
 from turngate_probes.journal.events import MatrixPlanned
 from turngate_probes.matrix.results import joined, plans
@@ -235,8 +236,9 @@ def known_answers(engine: str, clause_id: str) -> dict[str, ClauseAnswer]:
         known = release.clauses.get(clause_id)
         if clause.every_turn and known and known.result is Result.PASS and release.clause_set < NEWEST_SET:
             continue  # a test of today has more turns in which it can fail
+        was_asked = clause.since <= release.clause_set and clause.level in LEVELS[release.level]
         # a history keeps no result of a clause that could not be run
-        if known is None and (release.verdict is None or clause.since > release.clause_set):
+        if known is None and (release.verdict is None or not was_asked):
             continue
         result = known.result if known and known.result is not Result.NOT_RUN else None
         why = (known.detail or ", ".join(known.symptoms)) if known else ""

@@ -156,7 +156,10 @@ class Matrix:
         if report.interrupted:
             return release.engine_seconds
         self.plan.journal(self._folder, version, FAILED).unlink(missing_ok=True)
-        suffix = FAILED if standing(release) is Verdict.UNANSWERED or bugs(release) else ANSWERED
+        # another time the machine may have what a clause needs
+        is_lacking = any(clause.reason in (Reason.MACHINE, Reason.INTERRUPTED) for clause in release.clauses)
+        is_open = standing(release) is Verdict.UNANSWERED or is_lacking or bugs(release)
+        suffix = FAILED if is_open else ANSWERED
         part.replace(self.plan.journal(self._folder, version, suffix))
         return release.engine_seconds
 

@@ -11,13 +11,17 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.acceptance.command import Command
 from tests.fakes.daemon import left, noted, tidied
 from tests.probes.fake_npm import integrity
 from tests.probes.matrix.conftest import Shop, verdicts
+from turngate.contract.clauses import Reason
 from turngate.contract.load import first_error
 from turngate.files import contract_files
+from turngate_probes.clauses import CHECKS
+from turngate_probes.harness.observations import NotObservedError
 from turngate_probes.matrix import run as run_module
 from turngate_probes.matrix.results import alone
 from turngate_probes.releases.cache import in_use
@@ -139,6 +143,23 @@ def test_a_failed_download_is_unanswered_and_tried_again_the_next_time(shop: Sho
     shop.mended("install")
     assert verdicts(shop.matrix("0.160.0")[1]) == {"0.160.0": "compatible"}
     assert verdicts(shop.run("matrix", "--merge", shop.folder / "results")[1]) == {"0.160.0": "compatible"}
+
+
+def test_a_clause_for_which_the_machine_lacked_something_is_tried_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verdict doesn't wait for such a clause, but its result does not stay after the machine was mended."""
+
+    def lacks(_: object) -> None:
+        raise NotObservedError("this machine lacks socat", Reason.MACHINE)
+
+    with monkeypatch.context() as lacking:
+        lacking.setitem(CHECKS, "help.surface", replace(CHECKS["help.surface"], run=lacks))
+        code, report = shop.matrix("0.160.0")
+    assert (code, verdicts(report)) == (0, {"0.160.0": "compatible"})
+    assert report["releases"][0]["clauses"][1]["detail"] == "this machine lacks socat"
+    assert shop.matrix("0.160.0")[1]["releases"][0]["clauses"][1]["result"] == "pass"
+    assert not [*(shop.folder / "results").glob("*.failed.ndjson")]
 
 
 def test_content_other_than_published_is_refused(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

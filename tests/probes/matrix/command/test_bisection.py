@@ -119,6 +119,19 @@ def test_an_earlier_set_answers_for_none_of_its_successors(monkeypatch: pytest.M
         assert {*asked.asked} <= {"1.0.0", "1.1.0", "1.1.5"} - answers.keys()
 
 
+def test_a_test_at_another_level_answers_for_no_clause_that_it_did_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long session and a server are asked only of releases whose test had them."""
+    passed = {"version.readable": KnownResult(Result.PASS)}
+    levels = {"1.0.0": "hermetic", "1.1.0": "long"}
+    ours = known(
+        *(release(version, clauses=passed, level=level, clause_set=NEWEST_SET) for version, level in levels.items())
+    )
+    monkeypatch.setattr(history, "load", {"codex": ours}.__getitem__)
+    assert [*known_answers("codex", "resume.long-session")] == ["1.1.0"]
+    assert [*known_answers("codex", "server.cancel")] == []
+    assert [*known_answers("codex", "resume.dead-handle")] == ["1.0.0", "1.1.0"]
+
+
 @given(st.integers(1, 63))
 def test_few_releases_are_asked(first: int) -> None:
     """The number of tested releases grows with the logarithm of the distance."""
