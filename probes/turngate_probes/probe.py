@@ -74,6 +74,8 @@ class Probe:
                 clauses=tuple(sorted(self.settings.asked() or ())),
                 clause_set=NEWEST_SET,
                 skipped=skipped or UNSET,
+                resume=self.settings.resume,
+                server=self.settings.server,
             )
         )
         with ThreadPoolExecutor(max(1, len(targets)), thread_name_prefix="release") as pool:

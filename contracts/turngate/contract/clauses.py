@@ -56,6 +56,10 @@ class Reason(StrEnum):
     NOT_ASKED = "not_asked"
 
 
+PASSING: Final = frozenset({Reason.MACHINE, Reason.INTERRUPTED})
+"""The reasons that may be gone the next time."""
+
+
 class Clause(Struct, frozen=True):
     """One promise: its text, why an orchestrator needs it, and its prerequisites.
 

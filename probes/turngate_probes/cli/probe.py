@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from turngate_probes.journal.events import SkippedEngine
     from turngate_probes.releases.target import Target
     from turngate_probes.report.publish import Printer
+    from turngate_probes.report.reports import ReleaseReport
 
 
 class ProbeOptions(Struct, frozen=True, kw_only=True):
@@ -179,23 +180,25 @@ def probe(options: ProbeOptions) -> int:
 
 
 def _last_failed(options: ProbeOptions) -> ProbeOptions:
-    """Return what repeats the failures of the newest probe in the cache; UsageError if it has none."""
+    """Return what repeats the failures of the newest probe in the cache that has ended; UsageError if it has none."""
     from msgspec import UNSET
     from msgspec.structs import replace
 
     from turngate import UsageError
-    from turngate.contract.clauses import Result
-    from turngate_probes.journal.journal import read
+    from turngate_probes.journal.events import ProbeStarted, ReleasePlanned
+    from turngate_probes.journal.journal import is_growing, read
     from turngate_probes.probe_settings import journals
     from turngate_probes.releases.target import Target
     from turngate_probes.report.build import build
 
     if options.targets or options.clauses or options.pinned or options.resume:
         raise click.UsageError("--last-failed can't be combined with TARGET, --clause, --pinned or --resume")
-    report = next((report for path in journals() if (report := build(read(path))).releases), None)
-    if report is None:
+    ended = ([*read(path)] for path in journals() if not is_growing(path))
+    events = next((events for events in ended if any(isinstance(event, ReleasePlanned) for event in events)), None)
+    if events is None:
         raise UsageError("no probe has run here yet", "name what to test: turngate probe codex")
-    failing = [{clause.id for clause in one.clauses if clause.result is Result.FAIL} for one in report.releases]
+    report, started = build(events), next(event for event in events if isinstance(event, ProbeStarted))
+    failing = [_open(release) for release in report.releases]
     again = [release for release, ids in zip(report.releases, failing, strict=True) if ids or release.failed]
     if not again:
         raise UsageError(f"nothing failed in the newest probe, of {report.started_at}", "name what to test")
@@ -208,14 +211,36 @@ def _last_failed(options: ProbeOptions) -> ProbeOptions:
         )
         for release in again
     ]
-    # of a release that could not be tested, every clause is open
-    clauses = set[str]() if any(release.failed for release in again) else set[str]().union(*failing)
+    clauses = set[str]().union(*failing)
+    if any(release.failed for release in again):
+        clauses = {*report.clauses}  # all that were asked
+    if started.resume or report.level == "live":
+        clauses = set()  # these have clauses of their own
     listed = ", ".join(sorted(clauses)) or "every clause"
     options.output.progress.print(f"again: {listed} of {', '.join(map(str, targets))}", soft_wrap=True)
-    my_settings = options.my_settings or any(release.settings is not UNSET for release in again)
+    had_settings = not started.resume and any(release.settings is not UNSET for release in again)
     return replace(
-        options, targets=targets, level=report.level, clauses=tuple(sorted(clauses)), my_settings=my_settings
+        options,
+        targets=targets,
+        level=report.level,
+        clauses=tuple(sorted(clauses)),
+        resume=started.resume,
+        my_settings=options.my_settings or had_settings,
+        server=options.server or started.server,
     )
+
+
+def _open(release: "ReleaseReport") -> set[str]:
+    """Return the clauses of a release that failed or could not be tested."""
+    from turngate.contract.clauses import PASSING, Result, Severity
+
+    return {
+        clause.id
+        for clause in release.clauses
+        if clause.result is Result.FAIL
+        or clause.reason in PASSING
+        or (clause.reason is not None and clause.severity is Severity.BREAKING)
+    }
 
 
 def _check(options: ProbeOptions) -> None:

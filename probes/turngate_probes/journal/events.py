@@ -34,7 +34,8 @@ class SkippedEngine(Struct, frozen=True, forbid_unknown_fields=True):
 class ProbeStarted(_Event, frozen=True, tag="probe.started"):
     """A probe starts; `clauses` are the selected ones (empty: all of the level), `skipped` the unavailable engines.
 
-    `clause_set` is the newest set of clauses that this turngate knows. All of them count for a verdict.
+    `clause_set` is the newest set of clauses that this turngate knows. All of them count for a verdict. `resume` and
+    `server` are what these options asked for.
     """
 
     turngate: str
@@ -45,6 +46,8 @@ class ProbeStarted(_Event, frozen=True, tag="probe.started"):
     clauses: tuple[str, ...] = ()
     clause_set: str = FIRST_SET
     skipped: tuple[SkippedEngine, ...] | UnsetType = UNSET
+    resume: bool = False
+    server: tuple[str, ...] = ()
     schema: Schema = SCHEMA
 
 

@@ -5,9 +5,11 @@ help pages include what can be compared between releases: kinds of records, key 
 """
 
 import errno
+import fcntl
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -20,6 +22,7 @@ from turngate import Ended, EngineContract, MachineError, UsageError
 from turngate.contract.launch import HelpPage
 from turngate.contract.verdict import OutputExcerpt, RequestExcerpt, decode_hook
 from turngate.decoding import decode
+from turngate.files import locked
 from turngate.formats import NewerFormatError, version_of
 from turngate.history import Kind
 from turngate.sanitize import bounded, redact
@@ -273,8 +276,8 @@ class _Beginning(msgspec.Struct):
 class Journal:
     """Writes events to a file and passes them to listeners, in the same order to all. Safe for threads.
 
-    An existing file is replaced; its folder is made. Raises MachineError if it can't be
-    written.
+    An existing file is replaced; its folder is made. It is locked until it is closed. Raises MachineError if it can't
+    be written.
     """
 
     def __init__(self, path: Path, listeners: Sequence[Callable[[Event], None]] = ()) -> None:
@@ -286,6 +289,8 @@ class Journal:
             self._file: BinaryIO | None = path.open("wb", buffering=0)
         except OSError as error:
             raise _unwritable(path, error) from error
+        with suppress(OSError):  # a disk of a network may have no locks
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def add(self, event: Event) -> None:
         """Write an event, with its texts shortened and secrets removed; dropped once the journal is closed.
@@ -313,6 +318,15 @@ class Journal:
             if self._file is not None:
                 self._file.close()
             self._file = None
+
+
+def is_growing(path: Path) -> bool:
+    """Whether a process is still writing a journal."""
+    try:
+        with locked(path, shared=True, wait=False):
+            return False
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
 
 
 def read(path: Path) -> Iterator[Event]:

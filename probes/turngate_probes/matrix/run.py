@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from turngate import MachineError, Stop, UsageError
-from turngate.contract.clauses import Level, Reason
+from turngate.contract.clauses import PASSING, Level, Reason
 from turngate.contract.verdict import FailOn, Verdict
 from turngate.files import default_cache
 from turngate_probes.harness.interrupt import Interrupt
@@ -156,8 +156,7 @@ class Matrix:
         if report.interrupted:
             return release.engine_seconds
         self.plan.journal(self._folder, version, FAILED).unlink(missing_ok=True)
-        # another time the machine may have what a clause needs
-        is_lacking = any(clause.reason in (Reason.MACHINE, Reason.INTERRUPTED) for clause in release.clauses)
+        is_lacking = any(clause.reason in PASSING for clause in release.clauses)
         is_open = standing(release) is Verdict.UNANSWERED or is_lacking or bugs(release)
         suffix = FAILED if is_open else ANSWERED
         part.replace(self.plan.journal(self._folder, version, suffix))

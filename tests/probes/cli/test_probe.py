@@ -1,12 +1,18 @@
 """The command `probe`; probing itself is tested with its module and end to end."""
 
 import json
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.probes import engines
+from tests.probes.report import journals as j
 from turngate import cli, engine_names
+from turngate_probes.journal.journal import Journal
+from turngate_probes.probe import Probe
+from turngate_probes.probe_settings import ProbeSettings, journals
 from turngate_probes.releases.npm import NO_NPM
 from turngate_probes.releases.pins import pinned_version
 from turngate_probes.releases.source import TEST_ONE, not_pinned
@@ -75,6 +81,8 @@ def test_the_files_of_another_server_are_those_here(
     asked = ("--level", "server", "--server", "sh app.sh", "--clause", "server.bad-envelope", "--report", "a.json")
     assert cli.run(["probe", target, *asked]) == 1
     assert "no port is free" in Path("a.json").read_text()
+    assert cli.run(["probe", "--last-failed", "--report", "b.json"]) == 1
+    assert "no port is free" in Path("b.json").read_text(), "not the reference server"
 
 
 def test_sandboxes_are_kept_in_a_folder_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,3 +154,60 @@ def test_what_failed_last_is_tested_again(tmp_path: Path, capsys: pytest.Capture
     assert cli.run(["probe", "--last-failed"]) == 2
     assert "nothing failed in the newest probe" in capsys.readouterr().err
     assert cli.run(["probe", "--last-failed", "codex"]) == 2
+
+
+NOTHING = "nothing failed in the newest probe"
+
+
+def repeated(folder: Path, *events: Any) -> list[ProbeSettings]:
+    """Return with which settings `--last-failed` would repeat a probe with these events; none: it refuses."""
+    asked = list[ProbeSettings]()
+    j.written(folder / "cache/probes/20260101T000000.000000Z-1.ndjson", *events)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Probe, "run", lambda probe, *_: asked.append(probe.settings))
+        cli.run(["probe", "--last-failed"])
+    for path in journals():
+        path.unlink()
+    return asked
+
+
+def test_what_was_asked_of_a_server_or_of_resuming_is_asked_again(tmp_path: Path) -> None:
+    """The server and the user's settings are those of the failed probe, not turngate's own."""
+    fails, server = j.clause("server.cancel", "fail"), ("python", "/home/me/app.py")
+    begun = j.started(level="server", server=server, clauses=["server.cancel"])
+    (settings,) = repeated(tmp_path, begun, j.planned(), fails, j.finished(verdict=None), j.ended())
+    assert (settings.server, settings.level, settings.clauses) == (server, "server", ("server.cancel",))
+    begun = j.started(resume=True, clauses=["resume.accepted"])
+    fails = j.clause("resume.accepted", "fail")
+    (settings,) = repeated(tmp_path, begun, j.planned(settings=["model"]), fails, j.finished(), j.ended())
+    assert (settings.resume, settings.my_settings, settings.clauses) == (True, False, ())
+
+
+def test_what_could_not_be_tested_is_tested_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An interrupt and a machine that lacks something leave clauses open; a contract that excludes one does not."""
+    passed = [j.clause(clause) for clause in ("handle.present", "handle.place")]
+    begun = j.started(clauses=["handle.present", "handle.place", "resume.accepted"])
+    (settings,) = repeated(tmp_path, begun, j.planned(), *passed, j.ended(interrupted=True))
+    assert settings.clauses == ("resume.accepted",)
+    for reason, again in (("machine", ["help.surface"]), ("contract", [])):
+        open_one = j.clause("help.surface", "not_run", reason=reason, evidence=[])
+        events = (j.started(clauses=["help.surface"]), j.planned(), open_one, j.finished(verdict=None), j.ended())
+        assert [clause for one in repeated(tmp_path, *events) for clause in one.clauses] == again
+    assert NOTHING in capsys.readouterr().err
+    failed = repeated(tmp_path, j.started(clauses=["help.surface"]), j.planned(), j.failed(), j.ended())
+    assert [one.clauses for one in failed] == [("help.surface",)], "not every clause, which nobody asked for"
+
+
+def test_a_probe_that_runs_is_not_the_newest(tmp_path: Path) -> None:
+    """What it has tested so far says nothing, until it ends or is killed."""
+    newer = tmp_path / "cache/probes/20260102T000000.000000Z-2.ndjson"
+    begun, fails = j.started(clauses=["help.surface"]), j.clause("help.surface", "fail")
+    events = (begun, j.planned(), fails, j.finished(verdict=None), j.ended())
+    with closing(Journal(newer)) as running:
+        for event in (j.started(), j.planned("gemini@0.61.0")):
+            running.add(event)
+        (settings,) = repeated(tmp_path, *events)
+    assert settings.clauses == ("help.surface",)
+    j.written(newer, j.started(clauses=["version.readable"]), j.planned("gemini@0.61.0"))
+    (settings,) = repeated(tmp_path, *events)
+    assert settings.clauses == ("version.readable",)

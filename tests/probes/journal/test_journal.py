@@ -17,7 +17,7 @@ from tests.probes.report import samples
 from turngate.errors import MachineError, UsageError
 from turngate_probes.journal import journal
 from turngate_probes.journal.events import Event, InstallProgress, TurnEvent
-from turngate_probes.journal.journal import LONGEST_TEXT, Journal, read
+from turngate_probes.journal.journal import LONGEST_TEXT, Journal, is_growing, read
 from turngate_probes.report.build import build
 
 LINE = b'{"event": "install.progress", "at": "", "release": "codex@1", "text": ""}\n'
@@ -158,6 +158,13 @@ def test_threads_write_whole_lines_and_tell_listeners_in_order(path: Path) -> No
     assert sorted(text.removesuffix(" x" * 250) for text in texts(path)) == sorted(
         f"{thread} {number}" for thread in range(8) for number in range(50)
     )
+
+
+def test_a_journal_grows_until_it_is_closed(path: Path) -> None:
+    """Others can tell that a probe still runs."""
+    with closing(Journal(path)):
+        assert is_growing(path)
+    assert not is_growing(path)
 
 
 def test_events_after_the_end_are_dropped(path: Path) -> None:
