@@ -227,25 +227,21 @@ class History(Struct, frozen=True, kw_only=True):
     def changes(self, since: str | None = None, until: str | None = None) -> tuple[Change, ...]:
         """Return what changed after `since` up to and including `until`, oldest first; None: as far as is known.
 
-        If `since` was not tested, what the nearest tested release before it showed counts in its place. Releases that
-        were tested by different sets of clauses are compared by the clauses of the older set. What comes and goes again
+        What `since` was not tested for is compared with what the releases before it showed last. Releases that were
+        tested by different sets of clauses are compared by the clauses of the older set. What comes and goes again
         and again depends on chance, and is left out. Of a release that was tested for selected clauses only, what it
         showed counts, without a verdict.
         """
         low, high = since and _asked(since), until and _asked(until)
-        tested = [
-            release
-            for release in self.releases
-            if (release.tested or (release.verdict is None and release.facts))
-            and (low is None or parse(release.version) >= low)
-            and (high is None or parse(release.version) <= high)
-        ]
-        if since is not None and (not tested or tested[0].version != since) and (before := self.nearest(since)[0]):
-            tested.insert(0, before)
         shown, found = _Before(self._by_chance()), list[Change]()
-        for release in tested:
-            found += shown.changes_of(release)
-            shown.add(release)
+        for release in self.releases:
+            at = parse(release.version)
+            if high is not None and at > high:
+                break
+            if release.tested or (release.verdict is None and release.facts):
+                if low is None or at > low:
+                    found += shown.changes_of(release)
+                shown.add(release)
         return tuple(found)
 
     def _by_chance(self) -> frozenset[tuple[str, str]]:

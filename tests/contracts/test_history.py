@@ -17,7 +17,7 @@ from turngate.contract.clauses import NEWEST_SET, Result
 from turngate.contract.verdict import Verdict
 from turngate.contract.versions import parse
 from turngate.errors import ContractError, UsageError
-from turngate.history import Change, History, Kind, KnownRelease, KnownResult, differing
+from turngate.history import HIDDEN, Change, History, Kind, KnownRelease, KnownResult, differing
 
 PASS, FRESH = KnownResult(Result.PASS), KnownResult(Result.DEVIATES, ("fresh-session",))
 NEWER = "interactive.tool-call"
@@ -169,6 +169,26 @@ def test_changes_lie_between_two_releases() -> None:
     assert {change.since for change in ours.changes("1.1.2", "1.2.0")} == {"1.1.0"}
     assert len(ours.changes()) == 6
     assert ours.untested("1.1.0", "1.3.0") == ("1.1.5", "1.2.5")
+
+
+def test_what_a_release_was_not_tested_for_is_compared_with_the_ones_before_it() -> None:
+    """A part of a history says the same of a release as the whole, wherever it begins."""
+    option = "option/codex --help"
+    steps = [
+        release("1.0.0", facts={option: {"--old": ""}}, clauses={"stdin.open": PASS}),
+        release("1.1.0", facts={option: {"--old": HIDDEN}, RECORDS: {"a": ""}}, clauses={"stdin.open": FRESH}),
+        release("1.2.0", facts={option: {}, RECORDS: {"a": ""}}),
+        release("1.3.0", None, facts={RECORDS: {"b": ""}}),
+        release("1.4.0", facts={option: {"--old": ""}, RECORDS: {"b": ""}}, clauses={"stdin.open": PASS}),
+    ]
+    ours = known(*steps)
+    newest = [change for change in ours.changes() if change.release == "1.4.0"]
+    assert {(change.subject, change.since, change.before) for change in newest} == {
+        ("stdin.open", "1.1.0", "deviates: fresh-session"),
+        ("--old", "1.2.0", HIDDEN),
+    }
+    for since in ("1.1.0", "1.2.0", "1.2.5", "1.3.0"):
+        assert [change for change in ours.changes(since) if change.release == "1.4.0"] == newest
 
 
 LONG = "resume.long-session"

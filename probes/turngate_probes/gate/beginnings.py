@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from turngate import history
+from turngate.contract.versions import parse
 from turngate.history import FROM_TYPES, Change, History, Kind
 from turngate_probes.report.reports import Difference, ReleaseReport
 
@@ -18,7 +19,7 @@ def with_beginnings(
         return rows
     known = history.load(engine)
     changes = known.changes(older, newer)
-    return [_with_beginning(row, changes, known) for row in rows]
+    return [_with_beginning(row, changes, known, older) for row in rows]
 
 
 def published(release: ReleaseReport) -> Mapping[str, Mapping[str, str]]:
@@ -30,11 +31,11 @@ def published(release: ReleaseReport) -> Mapping[str, Mapping[str, str]]:
     return {section: names for section, names in facts.items() if section.endswith(f"/{FROM_TYPES}")}
 
 
-def _with_beginning(row: Difference, changes: Sequence[Change], known: History) -> Difference:
+def _with_beginning(row: Difference, changes: Sequence[Change], known: History, older: str) -> Difference:
     since = next((change for change in reversed(changes) if _same(row, change)), None)
     if since is None:
         return row
-    untested = known.untested(since.since, since.release)
+    untested = known.untested(max(since.since, older, key=parse), since.release)
     return replace(row, began=f"one of {untested[0]} to {since.release}" if untested else since.release)
 
 

@@ -35,7 +35,7 @@ class ReleaseHistory(Struct, frozen=True):
     level: The level of the test: hermetic, or long, which includes the clauses about long sessions.
     profile: null: not tested.
     why: Why it is broken or could not be tested; empty otherwise.
-    changes: Its differences from the tested release before it that is covered.
+    changes: Its differences from the releases before it that were tested for the same, the last of each.
     model: The model of its turns; `stub`: one that no release knows.
     """
 
@@ -180,7 +180,7 @@ def history_lines(report: HistoryReport) -> Iterator[Line]:
         yield 0, Text(visible(f"{_some(versions)} could not be tested: {why}"))
     for equal in _rows([each for each in report.releases if each in tested or (each.verdict is None and each.changes)]):
         yield 0, Text()
-        yield from _row_lines(equal, tested)
+        yield from _row_lines(equal, [*(each.version for each in tested), *filter(None, [report.since])])
     if tested and tested[0].caveats:
         yield 0, Text()
         yield 0, Text(f"with {report.engine} {tested[0].version}, an orchestrator must:")
@@ -215,7 +215,7 @@ def _rows(releases: Sequence[ReleaseHistory]) -> Iterator[list[ReleaseHistory]]:
         yield row
 
 
-def _row_lines(equal: Sequence[ReleaseHistory], tested: Iterable[ReleaseHistory]) -> Iterator[Line]:
+def _row_lines(equal: Sequence[ReleaseHistory], compared: Iterable[str]) -> Iterator[Line]:
     newest, oldest = equal[0], equal[-1]
     versions = _span(oldest.version, newest.version)
     days = sorted(release.published for release in equal if release.published)
@@ -228,7 +228,7 @@ def _row_lines(equal: Sequence[ReleaseHistory], tested: Iterable[ReleaseHistory]
     yield 0, line
     if newest.why:
         yield 1, Text(visible(newest.why))
-    older = [parse(release.version) for release in tested if parse(release.version) < parse(oldest.version)]
+    older = [version for version in map(parse, compared) if version < parse(oldest.version)]
     for since, changes in by_since(oldest.changes):
         if older and parse(since) < older[0]:
             yield 1, Text(f"Compared with {since}, because the releases in between were not tested for this:")

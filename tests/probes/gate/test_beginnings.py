@@ -66,6 +66,19 @@ def test_a_difference_begins_where_the_history_has_it(difference: Difference, be
     assert named.told == ("it differs" if began is UNSET else f"it differs (since {began})")
 
 
+def test_no_difference_begins_before_the_older_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The history doesn't know of the older release what the gate has just tested."""
+    steps = (
+        release("1.0.0", clauses={"stdin.open": PASS}),
+        release("1.1.0"),
+        release("1.2.0", clauses={"stdin.open": FRESH}),
+    )
+    ours = known(*steps, published=("1.0.5", "1.1.5"))
+    monkeypatch.setattr(history, "load", {"codex": ours}.__getitem__)
+    (named,) = with_beginnings([row("clause", "stdin.open", "pass", "deviates")], "codex", "1.1.0", "1.2.0")
+    assert named.began == "one of 1.1.5 to 1.2.0"
+
+
 def test_what_a_vendor_publishes_elsewhere_is_known_from_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
     """No probe sees it; a release that the history lacks has none."""
     types = {"protocol/type file": {"request interrupt": ""}}

@@ -62,6 +62,9 @@ def test_a_change_since_an_earlier_release_says_what_it_is_compared_with() -> No
     said = "Compared with 0.3.0, because the releases in between were not tested for this:"
     assert lines.index(said) < lines.index("Option `--trust` is new (`codex exec`).")
     assert said not in [str(line) for _, line in history_lines(history_report(CODEX))]
+    part = [str(line) for _, line in history_lines(history_report(ours, "0.3.1"))]
+    at, whole = part.index(said), lines.index(said)
+    assert part[at : at + 3] == lines[whole : whole + 3]
 
 
 def test_a_newer_release_than_all_known_ones_is_answered_up_to_the_newest() -> None:
