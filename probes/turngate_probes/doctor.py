@@ -295,9 +295,8 @@ def _asked(one: Executable, project: Path | None, stop: Stop) -> Executable:
 
 
 def _without_project(env: Mapping[str, str], project: Path | None) -> dict[str, str]:
-    """Return an environment in whose PATH nothing is relative or belongs to the project, such as an interpreter."""
-    folders = [Path(entry) for entry in os.get_exec_path(env) if Path(entry).is_absolute()]
-    kept = [str(entry) for entry in folders if not (project and _is_inside(entry, project))]
+    """Return an environment in whose PATH nothing belongs to the project, such as an interpreter."""
+    kept = [entry for entry in os.get_exec_path(env) if not (project and _is_inside(Path(entry), project))]
     return {**env, "PATH": os.pathsep.join(kept)}
 
 

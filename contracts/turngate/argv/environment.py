@@ -23,6 +23,7 @@ BASE = frozenset(
     }
 )
 _BASE_PREFIX = "LC_"
+_SYSTEM_PATH = "/bin:/usr/bin"
 
 
 def engine_environment(
@@ -35,7 +36,8 @@ def engine_environment(
 
     From `server_env`, such as `os.environ`, it takes the variables that every program gets, those that the contract
     passes (including the engine's API keys), and `extra_names`. The variables that decide where sessions are stored
-    come only from `locations`, where None means unset. Without `locations` they also come from `server_env`.
+    come only from `locations`, where None means unset. Without `locations` they also come from `server_env`. Of PATH it
+    takes only absolute folders.
 
     >>> codex = turngate.load_contract("codex", "0.169.0")
     >>> turngate.engine_environment(codex, {"PATH": "/bin", "HOME": "/home/me", "AWS_SECRET_ACCESS_KEY": "s3cr3t"})
@@ -45,7 +47,18 @@ def engine_environment(
         locations = session_locations(contract, server_env)
     allowed = BASE.union(contract.environment.passed, extra_names) - {*_location_names(contract), *locations}
     passed = {name: value for name, value in server_env.items() if name in allowed or name.startswith(_BASE_PREFIX)}
-    return relocated(passed, locations)
+    return relocated(with_absolute_path(passed), locations)
+
+
+def with_absolute_path(env: Mapping[str, str]) -> dict[str, str]:
+    """Return `env` without the empty and relative folders of its PATH, which an engine would look up in its workspace.
+
+    If no folder is left, PATH has the system's own, since an empty PATH is the workspace, too.
+    """
+    if "PATH" not in env:
+        return {**env}
+    folders = (folder for folder in env["PATH"].split(":") if folder.startswith("/"))
+    return {**env, "PATH": ":".join(folders) or _SYSTEM_PATH}
 
 
 def session_locations(contract: EngineContract, server_env: Mapping[str, str]) -> dict[str, str | None]:

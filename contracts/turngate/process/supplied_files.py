@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from turngate.argv.environment import with_absolute_path
 from turngate.argv.file_slot import SLOT, digest
 from turngate.contract.launch import Guards
 from turngate.errors import MachineError
@@ -37,12 +38,13 @@ def supplied_root() -> Path:
 
 
 def guarded(env: Mapping[str, str], guards: Guards) -> dict[str, str]:
-    """Return an environment with the variables that guard an engine, and {files} in them.
+    """Return an environment with the variables that guard an engine, {files} in them, and a PATH of absolute folders.
 
     The environment's own values have precedence, except over those that name supplied files: without them, nothing
     would say that the engine runs without its guards.
     """
-    return {**guards.env, **env, **{name: value for name, value in guards.env.items() if SLOT in value}}
+    by_files = {name: value for name, value in guards.env.items() if SLOT in value}
+    return {**guards.env, **with_absolute_path(env), **by_files}
 
 
 def guarded_environment(env: Mapping[str, str], guards: Guards) -> dict[str, str]:

@@ -43,10 +43,10 @@ def process_request(
 
     Every turn of a session must run in the same `workspace`, an existing directory. `env` is the environment except
     PWD (None: `engine_environment` of this process's). The turn's variables replace its own. The contract's guards
-    do so only if it lacks them, or if they name files that turngate supplies.
-    `timeout` is in seconds of wall time. MachineError: the files that guard the engine can't be written. RefusedError:
-    an instruction file is a link that leads out of the workspace, or the prompt is an argument of an engine that must
-    prove that it is guarded before it gets one.
+    do so only if it lacks them, or if they name files that turngate supplies. Of PATH, only absolute folders are kept:
+    any other would be looked up in the workspace. `timeout` is in seconds of wall time. MachineError: the files that
+    guard the engine can't be written. RefusedError: an instruction file is a link that leads out of the workspace, or
+    the prompt is an argument of an engine that must prove that it is guarded before it gets one.
 
     >>> from pathlib import Path
     >>> turn = turngate.first_turn(turngate.load_contract("codex", "0.169.0"), "Paint the door", "auto")

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contracts.releases import NEWEST, every_release
+from tests.tables import each
 from turngate.argv.environment import BASE, engine_environment, session_locations
 from turngate.contract.engine_contract import EngineContract
 
@@ -72,6 +73,22 @@ def test_the_places_of_the_first_turn_win() -> None:
     now = {"HOME": "/home/b", "CODEX_SQLITE_HOME": "/new", "PATH": "/bin"}
     expected = {"HOME": "/home/a", "CODEX_HOME": "/codex", "PATH": "/bin"}
     assert engine_environment(CODEX, now, first, ["CODEX_SQLITE_HOME", "CODEX_HOME"]) == expected
+
+
+@each(
+    "path, kept",
+    [
+        ("node_modules/.bin:/opt/bin:/bin", "/opt/bin:/bin"),
+        (":/bin", "/bin"),
+        ("/opt/bin::/bin:", "/opt/bin:/bin"),
+        (".:~/bin:../bin:/bin", "/bin"),
+        ("", "/bin:/usr/bin"),
+        ("bin", "/bin:/usr/bin"),
+    ],
+)
+def test_no_program_is_looked_up_in_the_workspace(path: str, kept: str) -> None:
+    """An empty or relative folder on PATH would be one of the workspace, where a stranger's program may be."""
+    assert engine_environment(CODEX, {"PATH": path}, {}) == {"PATH": kept}
 
 
 @given(st.dictionaries(NAMES, st.text("ab")), st.dictionaries(NAMES, st.text("ab")), st.lists(NAMES))

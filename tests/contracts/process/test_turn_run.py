@@ -114,6 +114,19 @@ def test_the_request_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert process_request(by_argument, Path("bin/codex"), Path("work")).stdin is Stdin.CLOSED
 
 
+def test_the_interpreter_of_an_engine_never_comes_from_the_workspace(tmp_path: Path) -> None:
+    """Nor if the caller's own environment has a PATH with an empty or relative folder."""
+    for name, prints in (("work", "stolen"), ("own", "own")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "interpreter").write_text(f"#!/bin/sh\necho {prints}\n")
+        (tmp_path / name / "interpreter").chmod(0o755)
+    (tmp_path / "engine").write_text("#!/usr/bin/env interpreter\n")
+    (tmp_path / "engine").chmod(0o755)
+    env = {"PATH": f":.:../work:{tmp_path}/own:{os.defpath}"}
+    asked = process_request(TURN, tmp_path / "engine", tmp_path / "work", env=env)
+    assert run_turn(asked, TurnReader.for_turn(TURN)).process.stdout == b"own\n"
+
+
 def test_turns_run_at_the_same_time_on_an_event_loop(tmp_path: Path) -> None:
     """Several turns run in parallel on an event loop, which stays responsive."""
     for name in ("a", "b"):
