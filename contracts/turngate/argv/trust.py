@@ -1,7 +1,8 @@
 """Refuses turns in which nothing keeps an engine from acting unasked, or a workspace from taking it over.
 
-A contract declares where that is so: by a deviation from one of the clauses below. An operator may allow an engine all
-the same, or trust a workspace, whose files then have all the effects that the engine gives them.
+A contract declares where that is so: by a deviation from one of the clauses below. If nobody knows which release an
+engine is, it could be any of those that deviate. An operator may allow an engine all the same, or trust a workspace,
+whose files then have all the effects that the engine gives them.
 """
 
 import re
@@ -74,7 +75,7 @@ class Trust(Struct, frozen=True):
         if contract.engine in self.unsafe_engines:
             return
         allow = f"--allow-unsafe {contract.engine}"
-        what = f"{contract.engine} {contract.version or ''}".strip()
+        what = f"{contract.engine} {contract.version}" if contract.version else f"some releases of {contract.engine}"
         if unsafe := _declared(contract, mode, _KEPT_FROM_USER if kept else _FROM_USER):
             hint = f"{unsafe.action}; to run it all the same, pass {allow}"
             raise UnsafeTurnError(f"settings of the user let {what} act without asking", hint, unsafe.clause)
@@ -125,4 +126,10 @@ def _text(file: Path) -> str:
 
 
 def _declared(contract: EngineContract, mode: Mode, clauses: Mapping[str, frozenset[Mode]]) -> Deviation | None:
-    return next((d for d in contract.deviations if mode in clauses.get(d.clause, ())), None)
+    """Return a deviation from one of the clauses; in mode interactive, that of any release if this one is unknown."""
+    declared = contract.deviations
+    if contract.version is None and mode is Mode.INTERACTIVE:
+        command = " ".join((contract.executable, *contract.version_query.argv))
+        action = f"use a release that turngate knows, whose version `{command}` prints"
+        declared = (*declared, *(Deviation(clause, "unknown-release", action) for clause in contract.some_deviate))
+    return next((d for d in declared if mode in clauses.get(d.clause, ())), None)

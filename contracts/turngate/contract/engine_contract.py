@@ -392,6 +392,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     type_files: Annotated[tuple[TypeFile, ...], SOME] = ()
     version: str | None = field(default=None, name="release")
     unverified: Strings = ()
+    some_deviate: Strings = ()  # the clauses from which any release deviates, if none is named
 
     def __post_init__(self) -> None:
         force_setattr(self, "title", self.title or self.engine)

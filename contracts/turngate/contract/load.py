@@ -219,7 +219,9 @@ class Contract(msgspec.Struct, frozen=True):
                 known = ", ".join(str(claim.range) for claim in claims)
                 message = f"the contract doesn't cover {self.engine} {version}: `{section}` covers {known}"
                 raise NotCoveredError(message, self.document.file, path=f"$.{section}")
-        return fields | {"release": version, "unverified": unverified}
+        some = {claim.data["clause"] for claim in document.claims("deviations") if NONE not in claim.data}
+        some_deviate = sorted(some) if version is None else []
+        return fields | {"release": version, "unverified": unverified, "some_deviate": some_deviate}
 
     def _check(self, version: str) -> None:
         try:

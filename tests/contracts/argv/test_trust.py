@@ -66,6 +66,25 @@ def test_what_a_deviation_says_nothing_of_is_not_refused(
     Trust().check(unsafe(clause), mode, workspace, {}, kept=kept)
 
 
+def test_a_release_that_nobody_knows_may_be_an_unsafe_one() -> None:
+    """The contract of the newest release says nothing of it; in mode interactive, what any release declares counts."""
+    opencode = load.contract("opencode").at()
+    for workspace in (None, WORK):
+        with pytest.raises(RefusedError, match="some releases of opencode") as raised:
+            Trust().check(opencode, Mode.INTERACTIVE, workspace, {})
+        assert raised.value.subject == "interactive.settings-cannot-widen"
+        assert "`opencode --version`" in raised.value.hint
+        assert "--allow-unsafe opencode" in raised.value.hint
+    Trust(frozenset({"opencode"})).check(opencode, Mode.INTERACTIVE, WORK, {})
+    Trust().check(opencode, Mode.AUTO, WORK, {})
+    pi = load.contract("pi").at()
+    with pytest.raises(RefusedError, match="files in the workspace can reconfigure some releases of pi"):
+        Trust().check(pi, Mode.INTERACTIVE, WORK, {})
+    Trust(workspaces=(WORK,)).check(pi, Mode.INTERACTIVE, WORK, {})
+    Trust().check(pi, Mode.INTERACTIVE, None, {})
+    Trust().check(load.contract("claude").at(), Mode.INTERACTIVE, WORK, {})
+
+
 def test_a_trusted_workspace_allows_what_its_own_files_do(tmp_path: Path) -> None:
     """Only that directory is trusted, by whichever name, and not what settings of the user do."""
     mine, below = tmp_path / "mine", tmp_path / "mine/below"

@@ -127,6 +127,16 @@ def test_a_workspace_that_takes_the_engine_over_must_be_trusted(turn: turngate.T
     assert turngate.play_turn(turn, trust=trusted).result.interaction
 
 
+def test_a_release_whose_version_nobody_can_read_is_refused(turn: turngate.TurnInput, tmp_path: Path) -> None:
+    """A wrapper that prints one line more may hide a release that is refused by itself."""
+    wrapper = tmp_path / "bin/opencode"
+    wrapper.write_text("#!/bin/sh\necho Welcome\necho 1.1.0\n")
+    wrapper.chmod(0o755)
+    with pytest.raises(turngate.RefusedError, match="some releases of opencode") as raised:
+        turngate.check_turn(replace(turn, engine="opencode"))
+    assert turngate.not_started(raised.value).startswith("ENGINE_UNSAFE: ")
+
+
 def test_a_single_tag_is_no_list_of_tags() -> None:
     """A text would be taken for a list of its letters, and nothing would end."""
     with pytest.raises(turngate.UsageError, match=r"write end_tagged\(\['run-1'\]\)"):

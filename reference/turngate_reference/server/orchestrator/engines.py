@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turngate import EngineContract, MachineError, NotInstalledError, Stop, UsageError, engine_names, find_executable
 from turngate.contract.cached import cached_contract
@@ -126,11 +127,13 @@ class Engines:
         place = place_to_ask(newest, path, cwd or self._data.runs)
 
         def ask() -> tuple[InstalledEngine, float]:
-            version = None
-            # an engine that can't be started still counts as installed; its run reports the error
-            with suppress(MachineError, UsageError, OSError):
+            try:
                 version = version_of(newest, path, self._data, self._environment(newest), self._stop, place)
-            engine = InstalledEngine(path, version, contract_for(name, version), key[2], place)
+                contract = contract_for(name, version)
+            except (MachineError, UsageError, OSError):
+                # it still counts as installed, and is no unsafe release: its run reports that it can't be started
+                version, contract = None, replace(newest, some_deviate=())
+            engine = InstalledEngine(path, version, contract, key[2], place)
             return engine, FAILURES_KEPT if not version else 0.0 if place else float("inf")
 
         return ask()[0] if place and cwd else self._installed.get(key, ask)
