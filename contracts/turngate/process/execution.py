@@ -38,9 +38,9 @@ class ProcessRequest(Struct, frozen=True):
 
     `timeout` is in seconds of wall time. `EXIT_LIMIT` replaces it once `on_output` has reported that the work is done.
     Of each stream, `max_output` bytes are kept. `tag` (empty: a new one) marks every process of the tree, so that
-    `end_orphans` can find them if this program dies. `proof` (empty: none is needed) is the variable that tells a guard
-    where to prove that it has an effect; `stdin` is written only then. `stdout_file`: stdout is a file instead of a
-    pipe, for a program that exits before a pipe has taken all that it prints.
+    `end_tagged` can find them if this program dies. It has no slash. `proof` (empty: none is needed) is the variable
+    that tells a guard where to prove that it has an effect; `stdin` is written only then. `stdout_file`: stdout is a
+    file instead of a pipe, for a program that exits before a pipe has taken all that it prints.
 
     >>> from pathlib import Path
     >>> turngate.ProcessRequest(("codex", "--version"), Path("/work"), {"PATH": "/bin"}).timeout

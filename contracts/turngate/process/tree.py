@@ -48,7 +48,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turngate.errors import MachineError
+from turngate.errors import MachineError, UsageError
 from turngate.process.launch import HINT, launch, patiently
 from turngate.process.marks import LIVE, marking
 from turngate.process.sessions import (
@@ -70,11 +70,18 @@ if TYPE_CHECKING:
 SETTLE_GRACE = 0.3  # seconds in which what outlives the main process may end by itself
 
 
+def check_tag(tag: str) -> None:
+    """UsageError if a tag has a slash, which would make it two, so that no process had it."""
+    if "/" in tag:
+        raise UsageError(f"the tag {tag!r} has a slash, which separates tags", "use another character, such as `.`")
+
+
 class ProcessTree:
     """The tree of a real process, created before its start with its future tag."""
 
     def __init__(self, tag: str) -> None:
-        """Note the processes that are there before; MachineError if they can't be listed."""
+        """Note the processes that are there before; MachineError if they can't be listed. UsageError: no such tag."""
+        check_tag(tag)
         self._tag = tag
         try:
             self._before = sessions()

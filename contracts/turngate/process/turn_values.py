@@ -27,6 +27,7 @@ from turngate.process.converse import ConversationSetup
 from turngate.process.executable import find_executable
 from turngate.process.execution import ProcessRequest, Stop
 from turngate.process.installed_release import version_in_folder
+from turngate.process.tree import check_tag
 from turngate.process.turn_run import TIMEOUT, run_turn
 from turngate.turn.read import TurnReader
 
@@ -94,7 +95,8 @@ def play_turn(turn: TurnInput, *, stop: Stop | None = None, tag: str = "", trust
 
     Each turn asks the engine for its version in the workspace, so an upgrade between two turns is noticed. The result
     is an `error` with its reason if the engine fails, if it answers in another session, or if `stop` is set. `tag`
-    marks the processes of the turn: give the same one to `end_tagged` if this program was killed meanwhile.
+    marks the processes of the turn: give the same one to `end_tagged` if this program was killed meanwhile. It has no
+    slash.
 
     ContractError, RefusedError, UsageError or MachineError: the engine got nothing of this turn, and `not_started` says
     why. So it is if settings of the user or files of the workspace would let it act unasked, and `trust` doesn't allow
@@ -155,7 +157,7 @@ def end_tagged(tags: Iterable[str]) -> None:
     """End the processes that turns with these tags left on this host, if the program that ran them was killed.
 
     It sends SIGTERM and, after 2 seconds, SIGKILL. MachineError names the processes that are left all the same.
-    UsageError: `tags` is a single text.
+    UsageError: `tags` is a single text, or no turn can have one of them.
 
     >>> turngate.end_tagged(["run-1.2"])
     """
@@ -163,7 +165,12 @@ def end_tagged(tags: Iterable[str]) -> None:
 
     if isinstance(tags, str):  # each of its letters would be taken for a tag
         raise UsageError(f"{tags!r} is no list of tags", f"write end_tagged([{tags!r}])")
-    if left := end_orphans([Noted(tag) for tag in tags]):
+    noted = [Noted(tag) for tag in tags]
+    for each in noted:
+        check_tag(each.tag)
+    if Noted("") in noted:
+        raise UsageError("an empty tag marks no turn", "give each turn a tag of its own")
+    if left := end_orphans(noted):
         raise MachineError(f"processes of a turn can't be ended: {', '.join(map(str, left))}", "end them yourself")
 
 

@@ -143,6 +143,16 @@ def test_a_single_tag_is_no_list_of_tags() -> None:
         turngate.end_tagged("run-1")
 
 
+def test_a_tag_that_no_process_could_have_is_refused(turn: turngate.TurnInput) -> None:
+    """With a slash it would be two tags: `end_tagged` would end nothing, and a daemon would outlive its turn."""
+    with pytest.raises(turngate.UsageError, match="'42/1' has a slash"):
+        turngate.play_turn(turn, tag="42/1")
+    with pytest.raises(turngate.UsageError, match="'42/1' has a slash"):
+        turngate.end_tagged(["1", "42/1"])
+    with pytest.raises(turngate.UsageError, match="empty tag"):
+        turngate.end_tagged([""])
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"engine": "codex"}', "[" * 100_000])
 def test_text_that_is_no_turn_is_refused(text: str) -> None:
     """Whatever it is instead, the error is one of usage."""

@@ -59,14 +59,14 @@ def test_what_runs_on_is_found_by_its_tag(tmp_path: Path) -> None:
     """Processes with the tag are listed while they run, and not after they have ended."""
     listed: list[bool] = []
     command = ("/bin/sh", "-c", "echo started; sleep 600")
-    tag = f"outer/{uuid4()}"  # processes of other tests run at the same time
+    tag = str(uuid4())  # processes of other tests run at the same time
     stop = Stop()
 
     def received(_stream: str, _chunk: bytes) -> bool:
-        listed.append(bool(server_run.alive(tag)))
+        listed.append(bool(server_run.alive(f"/outer/{tag}")))
         stop.set()
         return False
 
     run(ProcessRequest(command, tmp_path, dict(os.environ), tag=tag), stop=stop, on_output=received)
     assert listed == [True]
-    assert server_run.alive(tag) == ()
+    assert server_run.alive(f"/outer/{tag}") == ()
