@@ -128,9 +128,13 @@ async def converse_async(
     >>> asyncio.run(turngate.converse_async(setup, "Paint the door", answer)).result.final_data
     {'colour': 'red'}
     """
+    import asyncio  # noqa: PLC0415 - slow to import; who awaits this has it
+
     turns, message = list[TurnRun](), task
     while True:
-        turns.append(await run_turn_async(*setup.turn(message, handle)))
+        # looks at every folder of the workspace, of which there may be many
+        request, reader = await asyncio.to_thread(setup.turn, message, handle)
+        turns.append(await run_turn_async(request, reader))
         if on_turn:
             on_turn(turns[-1])
         reading = turns[-1].reading

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -87,8 +88,8 @@ def run_turn(
     like `on_text` of the reader. `on_start` gets the process id. An exception in any of them ends the process and is
     raised here.
 
-    MachineError or UsageError: the process could not be started. RefusedError: it did not prove that it is guarded, and
-    got no prompt. Mistakes of the engine are in the result.
+    MachineError or UsageError: the process could not be started, or its tag has a slash. RefusedError: it did not prove
+    that it is guarded, and got no prompt. Mistakes of the engine are in the result.
 
     >>> from pathlib import Path
     >>> codex = turngate.load_contract("codex", "0.169.0")
@@ -121,9 +122,9 @@ async def run_turn_async(
 ) -> TurnRun:
     """Run a turn as `run_turn` does, in a separate thread, without blocking the event loop.
 
-    If the awaiting task is canceled, the process and all its descendants are terminated first. `on_output` and
-    `on_start` run in other threads; use `call_soon_threadsafe` to reach the event loop. MachineError: as for
-    `run_turn`.
+    If the awaiting task is canceled, even repeatedly, the process and all its descendants are terminated first.
+    `on_output` and `on_start` run in other threads; use `call_soon_threadsafe` to reach the event loop. The errors are
+    those of `run_turn`.
 
     >>> import asyncio
     >>> from pathlib import Path
@@ -145,7 +146,9 @@ async def run_turn_async(
         return await asyncio.shield(ended)
     except asyncio.CancelledError:
         stop.set()
-        await asyncio.wait([ended])
+        while not ended.done():
+            with suppress(asyncio.CancelledError):  # such as that of a shutdown after that of a timeout
+                await asyncio.wait([ended])
         ended.exception()  # an exception that is never retrieved would be logged
         raise
 

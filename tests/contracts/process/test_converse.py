@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 import turngate
+from turngate.process import converse
 from turngate_probes.simulate.simulated_process import install
 
 CODEX = turngate.load_contract("codex", "0.169.0")
@@ -86,3 +88,26 @@ def test_the_asynchronous_conversation_is_the_same(setup: turngate.ConversationS
     )
     assert asyncio.run(asked).result.final_data == {"colour": "red"}
     assert outcomes == ["ask_user", "final"]
+
+
+def test_the_event_loop_goes_on_while_a_turn_is_prepared(
+    setup: turngate.ConversationSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check of a large workspace takes seconds."""
+
+    async def answer(_question: turngate.Interaction) -> str:
+        return pytest.fail("no turn was started")
+
+    async def asked() -> None:
+        loop, goes_on = asyncio.get_running_loop(), threading.Event()
+
+        def prepare(*_: object, **__: object) -> None:
+            loop.call_soon_threadsafe(goes_on.set)
+            assert goes_on.wait(10)
+            raise turngate.UsageError("prepared")
+
+        monkeypatch.setattr(converse, "process_request", prepare)
+        with pytest.raises(turngate.UsageError, match="prepared"):
+            await turngate.converse_async(setup, "Paint", answer)
+
+    asyncio.run(asked())

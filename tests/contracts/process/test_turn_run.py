@@ -11,7 +11,7 @@ from tests.contracts.transcripts import transcript
 from turngate.argv.build import Invocation, first_turn, resumed_turn
 from turngate.errors import MachineError
 from turngate.model import Ended, Mode, Outcome
-from turngate.process import execution
+from turngate.process import execution, family
 from turngate.process.execution import ProcessRequest, Stdin, Stop
 from turngate.process.family import is_alive
 from turngate.process.turn_run import process_request, run_turn, run_turn_async
@@ -144,10 +144,11 @@ def test_turns_run_at_the_same_time_on_an_event_loop(tmp_path: Path) -> None:
     assert asyncio.run(both()) == [{"text": "Done."}] * 2
 
 
-def test_a_canceled_turn_leaves_no_process(tmp_path: Path) -> None:
-    """When the task has been cancelled, the engine and its child processes have ended."""
+def test_a_canceled_turn_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the task has been cancelled, even several times, the engine and its child processes have ended."""
+    monkeypatch.setattr(family, "TERM_GRACE", 0.1)
     engine(tmp_path)
-    (tmp_path / "engine").write_text("#!/bin/sh\nsleep 600 &\necho $! $$\nwait\n")
+    (tmp_path / "engine").write_text("#!/bin/sh\ntrap '' TERM\nsleep 600 &\necho $! $$\nwait\n")
     asked = process_request(TURN, tmp_path / "engine", tmp_path, env={"PATH": os.defpath})
     pids: list[int] = []
 
@@ -160,7 +161,9 @@ def test_a_canceled_turn_leaves_no_process(tmp_path: Path) -> None:
 
         turn = asyncio.create_task(run_turn_async(asked, TurnReader.for_turn(TURN), on_output=received))
         await printed.wait()
-        turn.cancel()
+        for _ in range(3):
+            turn.cancel()
+            await asyncio.sleep(0)
         with pytest.raises(asyncio.CancelledError):
             await turn
 
