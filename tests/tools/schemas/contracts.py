@@ -7,7 +7,7 @@ from turngate.contract.load import ALL_OF, CONTRACT, NONE, ONE_OF, SIMULATION, c
 from turngate.contract.simulation import Simulation
 from turngate.contract.versions import Basis
 
-OF_RESOLVED = ("release", "unverified")
+OF_RESOLVED = ("release", "unverified", "some_deviate")
 NO_AUTO_FLAGS: Schema = {
     "type": ["array", "object"],
     "properties": {
