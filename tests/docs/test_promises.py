@@ -8,6 +8,7 @@ import pytest
 from tests.tools.docs.hooks import ROOT
 from turngate import model, strict_json
 from turngate.contract import load, yaml_text
+from turngate.turn import framing
 from turngate_reference import access
 from turngate_reference.server import app
 from turngate_reference.server.orchestrator import decide, live_run
@@ -22,6 +23,7 @@ MIB = 2**20
 LIMITS = {
     "request body": f"{openapi.MAX_BODY // MIB} MiB",
     "request headers": f"{listener.MAX_HEADERS // 2**10} KiB",
+    "line that an engine prints as a record": f"{framing.MAX_LINE // MIB} MiB",
     "nesting of JSON": f"{strict_json.MAX_DEPTH}",
     "digits of a number in JSON": f"{strict_json.MAX_DIGITS}",
     "final data of a run": f"{decide.MAX_FINAL_DATA // MIB} MiB",

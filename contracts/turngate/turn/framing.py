@@ -1,7 +1,7 @@
 """Splits an engine's stream into records as bytes arrive in chunks of any size, in bounded memory."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from itertools import chain
 from typing import Any
@@ -23,21 +23,29 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 _OPEN, _CLOSE = b"{}"
+_RECORD = b'{"'  # in each record, even after text or cut off, and not in the objects that programs print for debugging
 _BROKEN = object()
 
 
 class Problems(Struct):
-    """Violations of the framing: descriptions of the first few, and the number of all."""
+    """Violations of the framing: descriptions of the first few, and the number of all.
+
+    `on_loss` gets the description of each line that can't be read and may be a record.
+    """
 
     first: list[str] = field(default_factory=list)
     count: int = 0
+    on_loss: Callable[[str], object] | None = None
 
-    def add(self, what: str, at: bytes | bytearray = b"") -> None:
-        """Note one problem with an excerpt of the bytes concerned."""
+    def add(self, what: str, at: bytes | bytearray = b"", *, loses: bool = False) -> None:
+        """Note one problem with an excerpt of the bytes concerned; `loses` says whether they may be a record."""
         self.count += 1
+        excerpt = at[:EXCERPT].decode("utf-8", "backslashreplace")
+        described = f"{what}: {excerpt!r}" if at else what
         if len(self.first) < MAX_PROBLEMS:
-            excerpt = at[:EXCERPT].decode("utf-8", "backslashreplace")
-            self.first.append(f"{what}: {excerpt!r}" if at else what)
+            self.first.append(described)
+        if loses and self.on_loss:
+            self.on_loss(described)
 
 
 class Lines:
@@ -71,7 +79,7 @@ class Lines:
         line, size = b"".join(self._parts), self._size
         self._parts, self._size = [], 0
         if size > self._limit:
-            self._problems.add(f"a line of {size} bytes is longer than {self._limit}", line)
+            self._problems.add(f"a line of {size} bytes is longer than {self._limit}", line, loses=True)
             return []
         return [line] if size else []
 
@@ -159,13 +167,16 @@ class _Ndjson(Framer):
     def _odd(self, line: bytes, record: object) -> list[Record]:
         """Note the problem of a line that is not exactly one object; an object followed by more still counts."""
         bare = self._without_cr(line)
+        if isinstance(record, dict) and not _is_utf8(line):
+            self.problems.add("a line isn't UTF-8", line)
+            return [record]
         if isinstance(record, dict) and bare[0] == _OPEN and bare[-1] == _CLOSE:
             return [record]
         if isinstance(record, dict):
             self.problems.add("a line contains more than its JSON object", line)
             return [record]
         if line.strip() and not self._is_noise(line):
-            self.problems.add("a line isn't a JSON object", line)
+            self.problems.add("a line isn't a JSON object", line, loses=record is _BROKEN and _RECORD in line)
         return []
 
 
@@ -218,6 +229,8 @@ class _JsonDocument(_Buffered):
             kept = bytearray(b"\n").join(line for line in kept.split(b"\n") if not self._is_noise(line))
         document = _json(kept)
         if records := _objects(document):
+            if not _is_utf8(kept):
+                problems.add("the document isn't UTF-8", kept)
             if b"\r" in kept and b"\r\n" in kept:  # a byte alone is found much faster
                 self.has_crlf = True
             if isinstance(document, list):
@@ -344,7 +357,10 @@ def _objects(document: Any) -> list[Record]:
 
 
 def _json(text: bytes | bytearray) -> Any:
-    """Parse JSON, or return `_BROKEN`; replace lone surrogates, which JavaScript prints for truncated characters."""
+    """Parse JSON, or return `_BROKEN`; replace what is no character.
+
+    That is a lone surrogate, which JavaScript prints for a truncated character, or a byte that isn't UTF-8.
+    """
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -352,8 +368,12 @@ def _json(text: bytes | bytearray) -> Any:
 
 
 def _repaired(text: bytes | bytearray) -> Any:
-    """Parse broken JSON without its lone surrogates, or return `_BROKEN` if it has none."""
-    if b"\\ud" not in text and b"\\uD" not in text:
-        return _BROKEN
-    whole = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape["half"] else escape[0], text)
+    """Parse broken JSON without what is no character, or return `_BROKEN` if that is not what breaks it."""
+    whole = text.decode("utf-8", "replace").encode()
+    if b"\\ud" in whole or b"\\uD" in whole:
+        whole = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape["half"] else escape[0], whole)
     return _BROKEN if whole == text else _json(whole)
+
+
+def _is_utf8(text: bytes | bytearray) -> bool:
+    return text.isascii() or text.decode("utf-8", "replace").encode() == text

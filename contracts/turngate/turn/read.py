@@ -58,9 +58,13 @@ NO_ANSWER = "the engine gave no answer, but may have changed files"
 
 
 class FinalText:
-    """The last text; texts of the same group are one answer, kept up to `MAX_FINAL` bytes of UTF-8."""
+    """The last text; texts of the same group are one answer, kept up to `MAX_FINAL` bytes of UTF-8.
+
+    `lost` describes what can't be read and may be the last text or a part of it (empty: nothing).
+    """
 
     def __init__(self) -> None:
+        self.lost, self._torn = "", ""
         self._group: str | int | None = None
         # bytes grow in place; joining texts would copy all of them each time
         self._joined: bytearray | None = None
@@ -82,6 +86,7 @@ class FinalText:
                 if on_text:
                     on_text(text)
                 parts[:] = (text,)
+                self.lost = ""
 
         def observe_part(text: Any, group: Any) -> None:
             if text.__class__ is not str:
@@ -100,7 +105,13 @@ class FinalText:
         if group is None or group != self._group:
             self._group, self._joined = group, None
             self._parts.clear()
+            # what was lost may be the beginning of this answer, but not of a later one
+            self.lost, self._torn = self._torn if group is not None else "", ""
         self._parts.append(text)
+
+    def lose(self, what: str) -> None:
+        """Note that something was lost that may be the next text."""
+        self.lost = self._torn = what
 
     def begin(self, _record: Record, _index: int) -> None:
         """Let the next text begin another answer, whatever its group."""
@@ -118,8 +129,10 @@ class FinalText:
 
     @property
     def text(self) -> str | None:
-        """The answer so far; None if there is none yet."""
+        """The answer so far; None if there is none yet, or if it may be lost."""
         self.join()
+        if self.lost:
+            return None
         if self._joined is not None:
             # the limit may split a character
             return self._joined.decode("utf-8", "ignore")
@@ -131,13 +144,13 @@ class TurnReading(Struct, frozen=True):
     """Everything that the streams of one turn say.
 
     `result` is what the agent wants. `session` is what a resume needs (None: the turn shows no valid session id).
-    `final_text` is the agent's last text (None: it is missing or blank). `failures` lists the failures that the engine
-    reported. `ended` says whether the record that proves a successful end was present. The rest is for diagnosis:
-    `handle` says where session ids were found, `framing` lists violations of the framing, `census` counts the kinds of
-    records, `unknown` lists those that the contract does not know, and `unmatched` names a path that matched no record,
-    by the section that needs it: `handle`, `events`, `end` or `final`. `after_end` are the kinds of records after the
-    one that proves the end, without those that the contract expects there. `crlf` are the streams with lines that end
-    in CRLF. `reported` is what to know beside the answer, each once.
+    `final_text` is the agent's last text (None: it is missing, blank or unreadable). `failures` lists the failures that
+    the engine reported. `ended` says whether the record that proves a successful end was present. The rest is for
+    diagnosis: `handle` says where session ids were found, `framing` lists violations of the framing, `census` counts
+    the kinds of records, `unknown` lists those that the contract does not know, and `unmatched` names a path that
+    matched no record, by the section that needs it: `handle`, `events`, `end` or `final`. `after_end` are the kinds of
+    records after the one that proves the end, without those that the contract expects there. `crlf` are the streams
+    with lines that end in CRLF. `reported` is what to know beside the answer, each once.
 
     >>> reading = turngate.read_turn(turngate.load_contract("codex", "0.169.0"), "auto", b"", b"no network", 1)
     >>> reading.result.failure_reason, reading.result.stderr
@@ -219,6 +232,13 @@ class TurnReader:
         self._end_at: int | None = None
         self._last_word: tuple[Stream, int] | None = None
         self._question: _Question | None = None
+        # what was lost before an end, and may be a question
+        self._lost = ""
+        # the answer that is no question, as far as it was there at an end
+        self._looked_at: str | None = None
+        for name in STREAMS:
+            if contract.stream(name).framing == "ndjson":
+                self._framers[name].problems.on_loss = self._answer.lose
         self._rules = RuleWatches(contract)
         self._watches = {name: self._watch(name) for name in STREAMS}
 
@@ -274,6 +294,7 @@ class TurnReader:
         """
         for stream in STREAMS:
             self._watches[stream].see(self._framers[stream].finish())
+        self._lost = self._lost or self._answer.lost
         contract, unmatched = self._contract, self._rules.unmatched(self._watches)
         asked = self._question
         handle = self._handle_reading(unmatched.get("handle"))
@@ -361,9 +382,12 @@ class TurnReader:
 
     def _end_with_question(self, record: Record, index: int) -> None:
         """Keep the question that the agent asked before this proof of the end, if it is the first."""
-        text, end = self._answer.text, self._contract.end
-        if self._question is not None or self._failures or text is None:
+        if self._question is not None or self._failures or self._lost:
             return
+        text, end, self._lost = self._answer.text, self._contract.end, self._answer.lost
+        if text is None or text == self._looked_at:
+            return
+        self._looked_at = text
         envelope = read_envelope(text)
         if isinstance(envelope, Envelope) and envelope.interaction:
             watch, place = self._watches[end.stream], self._contract.handle.stream
@@ -411,7 +435,7 @@ class TurnReader:
         final = self._contract.final
         is_whole = self._contract.stream(final.stream).framing == "text"
         text = self._framers[final.stream].text if is_whole else self._answer.text
-        if is_blank(text):
+        if is_blank(text) or self._lost:
             return None
         if is_whole and self._on_text and text is not None:
             self._on_text(text)
@@ -457,6 +481,11 @@ class TurnReader:
                 self._until_end is None,
                 blame,
                 f"nothing on {self._contract.end.stream} proves that the turn ended{f': {no_end}' if no_end else ''}",
+            ),
+            (
+                bool(self._lost) and self._question is None,
+                Failure.ENGINE_FAILED,
+                f"a record of its output can't be read: {self._lost}",
             ),
         )
         return next((f"{code}: {detail}" for holds, code, detail in reasons if holds), None)

@@ -33,19 +33,21 @@ def records(stdout: bytes) -> tuple[list[dict[str, Any]], int]:
         if isinstance(record, dict):
             found.append(record)
         bare = isinstance(record, dict) and line.startswith(b"{") and line.removesuffix(b"\r").endswith(b"}")
+        bare = bare and line.decode("utf-8", "replace").encode() == line
         problems += bool(line.strip()) and not bare
     return found, problems
 
 
 def parsed(line: bytes) -> Any:
-    """Parse a line, with a replacement for each half of a surrogate pair; None if it isn't JSON."""
+    """Parse a line, with a replacement for what is no character; None if it isn't JSON."""
+    text = line.decode("utf-8", "replace")
     try:
-        return orjson.loads(line)
+        return orjson.loads(text)
     except orjson.JSONDecodeError:
-        if b"\\ud" not in line.lower():
+        if "\\ud" not in text.lower():
             return None
     try:
-        value = json.loads(line.decode())
+        value = json.loads(text)
     except ValueError:
         return None
     return json.loads(re.sub("[\ud800-\udfff]", "\ufffd", json.dumps(value, ensure_ascii=False)))
@@ -58,8 +60,15 @@ def plain(
     census, ended, failures, ids = Counter[str](), False, 0, list[tuple[int, object]]()
     answer: str | None = None
     group: object = NONE
+    index, is_lost, is_torn = -1, False, False
     field, final = contract.events.field or "", contract.final
-    for index, record in enumerate(records(stdout)[0]):
+    for line in stdout.split(b"\n"):
+        record = parsed(line)
+        if not isinstance(record, dict):
+            if record is None and b'{"' in line:
+                is_lost = is_torn = True
+            continue
+        index += 1
 
         def holds(match: Match | None, record: Any = record) -> bool:
             return all(at(record, path) == value for path, value in (match or {}).items())
@@ -74,6 +83,9 @@ def plain(
         if isinstance(text, str):
             before, group = group, at(record, final.group) if final.group else None
             group = group if isinstance(group, str | int) else None
-            answer = (answer or "") + text if group is not None and group == before else text
-    # blank is no answer
-    return dict(census), ended, failures, answer if answer and answer.strip() else None, ids
+            if group is not None and group == before:
+                answer = (answer or "") + text
+            else:
+                answer, is_lost, is_torn = text, is_torn and group is not None, False
+    # blank is no answer, nor is one that may lack something
+    return dict(census), ended, failures, answer if answer and answer.strip() and not is_lost else None, ids

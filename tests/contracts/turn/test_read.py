@@ -26,7 +26,8 @@ from turngate.contract import load
 from turngate.contract.engine_contract import Deviation, EngineContract
 from turngate.contract.launch import Stream
 from turngate.model import Ended, EngineSessionHandle, Mode, Outcome, Repair, Reported
-from turngate.turn.framing import MAX_LOOKS
+from turngate.turn import read as turn_read
+from turngate.turn.framing import MAX_LINE, MAX_LOOKS
 from turngate.turn.read import MAX_REPORT, MAX_REPORTED, NO_ANSWER, TurnReader, read_turn
 from turngate_probes.harness.observations import Turn
 from turngate_probes.record.replay import replay
@@ -587,3 +588,101 @@ def test_a_bad_exit_after_only_the_question_is_a_failure() -> None:
     stdout, _ = transcript(CODEX, IDS["codex"], ASKED)
     end = lines({"type": "turn.completed", "usage": {"input_tokens": 1}}).encode()
     assert why(read_turn(CODEX, INTERACTIVE, stdout + end, b"", 1)) == "ENGINE_FAILED: the engine exited with 1"
+
+
+def said(text: str) -> bytes:
+    """Return Codex's record with a text of the agent."""
+    return lines({"type": "item.completed", "item": {"type": "agent_message", "text": text}}).encode()
+
+
+THREAD = lines({"type": "thread.started", "thread_id": IDS["codex"]}).encode()
+ENDED = lines({"type": "turn.completed"}).encode()
+FAILED = lines({"type": "turn.failed", "error": {"message": "overloaded"}}).encode()
+LOST = "ENGINE_FAILED: a record of its output can't be read: "
+
+
+@each("mode", Mode)
+@each(
+    "record, problem",
+    [
+        (said("x" * (MAX_LINE + 1)), f"longer than {MAX_LINE}"),
+        (b"warning: x " + said(ASKED), 'warning: x {"type"'),
+        (b"warning: x " + FAILED, "isn't a JSON object"),
+        (b"\xef\xbb\xbf" + said(ASKED), "isn't a JSON object"),
+        (said(ASKED)[:70] + b"\n" + said(ASKED)[70:], "isn't a JSON object"),
+        (FAILED.replace(b"}\n", b"\n"), "isn't a JSON object"),
+    ],
+    shown=lambda value: repr(value[:40]),
+)
+def test_no_earlier_text_is_the_answer_if_a_record_after_it_is_lost(mode: Mode, record: bytes, problem: str) -> None:
+    """A record that can't be read may be the answer, the question or the failure."""
+    reading = read_turn(CODEX, mode, THREAD + said(SAID) + record + ENDED, b"", 0)
+    assert why(reading).startswith(LOST)
+    assert problem in why(reading)
+    assert reading.final_text is None
+    assert reading.session
+
+
+@each("record", [said(ASKED), FAILED, THREAD], shown=repr)
+def test_a_byte_that_is_no_character_costs_only_itself(record: bytes) -> None:
+    """A record with a byte that isn't UTF-8 is read, and noted."""
+    damaged = (
+        record.replace(b"Sure", b"Sur\xff").replace(b"overloaded", b"overl\xffaded").replace(b"}\n", b', "a":"\xff"}\n')
+    )
+    readings = [
+        read_turn(CODEX, INTERACTIVE, (b"" if record is THREAD else THREAD) + said(SAID) + one + ENDED, b"", 0)
+        for one in (record, damaged)
+    ]
+    assert (readings[0].result.outcome, readings[0].session) == (readings[1].result.outcome, readings[1].session)
+    assert [len(reading.framing) for reading in readings] == [0, 1]
+
+
+@each("noise", [b"Welcome!\n", b"[1]\n", b"[WARN] { code: 1 }\n", b"warning: x " + said("hm") + said(SAID)], shown=repr)
+def test_a_line_that_is_no_record_or_stands_before_the_answer_loses_nothing(noise: bytes) -> None:
+    """What holds no record, and what comes before the last text, doesn't change the answer."""
+    reading = read_turn(CODEX, INTERACTIVE, THREAD + said(SAID) + noise + ENDED, b"", 0)
+    assert reading.result.final_data == {"colour": "blue"}
+    assert reading.framing
+
+
+def test_a_question_that_was_lost_is_not_replaced_by_what_the_engine_does_next() -> None:
+    """An engine that goes on by itself after a question that can't be read has no answer; nobody waits in auto."""
+    stdout = THREAD + b"x " + said(ASKED) + ENDED + said(SAID) + ENDED
+    assert why(read_turn(CODEX, INTERACTIVE, stdout, b"", 0)).startswith(LOST)
+    assert read_turn(CODEX, AUTO, stdout, b"", 0).result.final_data == {"colour": "blue"}
+
+
+def of_message(text: str, message: str) -> bytes:
+    """Return the line of a part of a message of OpenCode."""
+    return lines(part(text, message)).encode()
+
+
+@each(
+    "texts, is_whole",
+    [
+        (b"x " + of_message("a", "m") + of_message(SAID, "m"), False),
+        (of_message("a", "m") + b"x " + of_message("b", "m") + of_message(SAID, "m"), False),
+        (of_message(SAID, "m") + b"x " + of_message("b", "n"), False),
+        (b"x " + of_message("a", "m") + of_message("b", "m") + of_message(SAID, "n"), True),
+    ],
+    shown=repr,
+)
+def test_an_answer_without_one_of_its_parts_is_lost(texts: bytes, is_whole: bool) -> None:  # noqa: FBT001
+    """If a part of an answer can't be read, the others are no answer; those of a later message are."""
+    start, _, end = transcript(OPENCODE, IDS["opencode"], SAID)[0].splitlines(keepends=True)
+    reading = read_turn(OPENCODE, AUTO, start + texts + end, b"", 0)
+    assert (reading.result.outcome is Outcome.FINAL) == is_whole
+    assert is_whole or why(reading).startswith(LOST)
+
+
+def test_an_answer_is_searched_once_however_often_the_turn_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repeated proof of the end doesn't search the same answer again; a new answer is searched."""
+    searched = list[str]()
+
+    def look(text: str) -> None:
+        searched.append(text)
+
+    monkeypatch.setattr(turn_read, "read_envelope", look)
+    reader = TurnReader(CODEX, INTERACTIVE)
+    reader.feed("stdout", THREAD + said("one") + ENDED * 60 + said("two") + ENDED * 60)
+    assert searched == ["one", "two"]
