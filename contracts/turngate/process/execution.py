@@ -160,6 +160,7 @@ def run(
         process = tree.start(request.argv, request.cwd, env, stdin=has_input, stdout=stdout)
         data = request.stdin if isinstance(request.stdin, bytes) else None
         pipes = Pipes(process, data, request.max_output, _telling(on_output, events), events.put, proof, file)
+        ended = Ended.EXIT
         try:
             if on_start:
                 on_start(process.pid)
@@ -170,7 +171,7 @@ def run(
             raise
         finally:
             exit_code, cpu_seconds = tree.reap()
-            pipes.close(_DRAIN_GRACE, hurries=stop.is_set)
+            pipes.close(_DRAIN_GRACE, hurries=lambda: stop.is_set() or ended is Ended.TIMEOUT)
         while not events.empty():
             if isinstance(late := events.get(), Exception):
                 raise late

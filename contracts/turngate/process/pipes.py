@@ -41,7 +41,7 @@ class Pipes:
         self._on_output = on_output
         self._on_failure = on_failure
         self._one_call = threading.Lock()
-        self._deadline = float("inf")
+        self._deadline, self._spent = float("inf"), 0.0
         self._closing = threading.Event()
         self._call_began: float | None = None
         self._file = file
@@ -73,7 +73,7 @@ class Pipes:
             self._file.end()
         if self._idle:
             self._idle.close()
-        self._deadline = time.monotonic() + grace
+        self._deadline, self._spent = time.monotonic() + grace, 0.0
         for stream, thread in self._threads:
             if thread.ident is None:  # interrupted before its start
                 stream.close()
@@ -117,12 +117,13 @@ class Pipes:
         try:
             self._on_output(name, chunk)
         finally:
-            self._deadline += time.monotonic() - began
+            self._spent += time.monotonic() - began
             self._call_began = None
 
     def _seconds_left(self, *, hurries: bool) -> float:
-        began = None if hurries else self._call_began
-        return self._deadline - (time.monotonic() if began is None else began)
+        began = self._call_began
+        spent = 0.0 if hurries else self._spent
+        return self._deadline + spent - (time.monotonic() if hurries or began is None else began)
 
 
 def _thread(name: str, work: Callable[..., None], *args: object) -> threading.Thread:

@@ -434,3 +434,16 @@ def test_a_stop_does_not_wait_for_a_slow_reader(monkeypatch: pytest.MonkeyPatch)
 
     assert run(shell("echo x; sleep 60"), stop=stop, on_output=on_output).ended is Ended.STOPPED
     stuck.set()
+
+
+def test_a_deadline_does_not_wait_for_a_slow_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Past the deadline, a callback that is slow to take output holds up nobody."""
+    monkeypatch.setattr(execution, "_DRAIN_GRACE", 0.1)
+    returned, was_late = threading.Event(), list[bool]()
+
+    def on_output(_name: str, _chunk: bytes) -> None:
+        was_late.append(not returned.wait(10))
+
+    assert run(shell("echo x; exec sleep 60", timeout=0.2), on_output=on_output).ended is Ended.TIMEOUT
+    returned.set()
+    assert not was_late
