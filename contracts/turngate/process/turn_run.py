@@ -110,7 +110,8 @@ def run_turn(
         return reader.over
 
     outcome = run(request, stop=stop, on_output=received, on_start=on_start)
-    return TurnRun(reader.finish(outcome.exit_code, ended=outcome.ended), outcome)
+    reading = reader.finish(outcome.exit_code, ended=outcome.ended, started=bool(outcome.seconds))
+    return TurnRun(reading, outcome)
 
 
 async def run_turn_async(

@@ -14,7 +14,6 @@ from turngate.argv.build import Invocation
 from turngate.contract.engine_contract import EngineContract, FailureSign, ReportSign
 from turngate.contract.launch import Stream
 from turngate.model import (
-    HUNG,
     AdapterTurnResult,
     Ended,
     EngineSessionHandle,
@@ -287,10 +286,11 @@ class TurnReader:
             return is_last or (self._until_end is not None and not self._after_end())
         return any(self._is_last_word(name, whole) for name in STREAMS if (whole := self._framers[name].whole()))
 
-    def finish(self, exit_code: int | None, *, ended: Ended = Ended.EXIT) -> TurnReading:
+    def finish(self, exit_code: int | None, *, ended: Ended = Ended.EXIT, started: bool = True) -> TurnReading:
         """Judge the turn once the process has ended; `exit_code` None means that it was not reaped.
 
-        A process that lingered was terminated after its turn, so its exit code says nothing about the turn.
+        A process that lingered was terminated after its turn, so its exit code says nothing about the turn. `started`
+        says whether there was a process, or a stop came first.
         """
         for stream in STREAMS:
             self._watches[stream].see(self._framers[stream].finish())
@@ -303,6 +303,8 @@ class TurnReader:
         stderr = self._tails["stderr"].decode("utf-8", "replace")
         census = self._watches[contract.events.stream].census
         wrong = self._failure(of_turn, exit_code, ended, unmatched.get("end"))
+        if not started:
+            wrong = f"{Failure.TURN_TIMEOUT}: the engine was not started, because the turn was stopped before"
         killed = ended is not Ended.EXIT or exit_code is None or exit_code < 0
         session = None
         if of_turn.value is not None:
@@ -323,7 +325,7 @@ class TurnReader:
             after_end=self._after_end(),
             crlf=tuple(name for name in STREAMS if self._framers[name].has_crlf),
             reported=(
-                *session_caveats(contract, failed=wrong is not None, killed=killed),
+                *(session_caveats(contract, failed=wrong is not None, killed=killed) if started else ()),
                 *(one for one in self._reported if one.kind != "answer" or final is None),
             )[:MAX_REPORTED],
         )
@@ -464,7 +466,8 @@ class TurnReader:
         lost, blame = Failure.SESSION_RESUME_FAILED, self._blame
         reason = f": {self._failures[0]}" if self._failures else ""
         reasons = (
-            (ended in HUNG, Failure.TURN_TIMEOUT, "the engine was still running at its deadline"),
+            (ended is Ended.TIMEOUT, Failure.TURN_TIMEOUT, "the engine was still running at its deadline"),
+            (ended is Ended.STOPPED, Failure.TURN_TIMEOUT, "the engine was stopped while it was still running"),
             (
                 exit_code != 0 and ended is not Ended.LINGERED and not self._went_on,
                 blame,

@@ -5,10 +5,12 @@ import shlex
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contracts.releases import IDS, NEWEST
 from tests.contracts.transcripts import transcript
 from turngate.argv.build import Invocation, first_turn, resumed_turn
+from turngate.contract.engine_contract import Deviation
 from turngate.errors import MachineError
 from turngate.model import Ended, Mode, Outcome
 from turngate.process import execution, family
@@ -81,6 +83,18 @@ def test_a_turn_can_be_stopped(tmp_path: Path) -> None:
         request(tmp_path, "exec sleep 600"), TurnReader.for_turn(TURN), stop=stop, on_output=lambda *_: stop.set()
     )
     assert run.process.ended is Ended.STOPPED
+    assert run.reading.result.failure_reason == "TURN_TIMEOUT: the engine was stopped while it was still running"
+
+
+def test_a_turn_that_was_stopped_before_its_start_says_so(tmp_path: Path) -> None:
+    """An engine that was not started was neither killed nor late, and its session lacks nothing."""
+    stop = Stop()
+    stop.set()
+    known = tuple(Deviation(f"resume.after-{what}", "turn-lost", "tell the user") for what in ("kill", "failure"))
+    reader = TurnReader(replace(CODEX, deviations=known), Mode.AUTO)
+    reading = run_turn(request(tmp_path, "exec sleep 600"), reader, stop=stop).reading
+    why = "TURN_TIMEOUT: the engine was not started, because the turn was stopped before"
+    assert (reading.result.failure_reason, reading.reported) == (why, ())
 
 
 def test_output_is_heard_even_if_a_listener_to_texts_fails(tmp_path: Path) -> None:
