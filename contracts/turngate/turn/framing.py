@@ -23,7 +23,7 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 _OPEN, _CLOSE = b"{}"
-_RECORD = b'{"'  # in each record, even after text or cut off, and not in the objects that programs print for debugging
+RECORD = b'{"'  # in each record, even after text or cut off, and not in the objects that programs print for debugging
 _BROKEN = object()
 
 
@@ -176,7 +176,7 @@ class _Ndjson(Framer):
             self.problems.add("a line contains more than its JSON object", line)
             return [record]
         if line.strip() and not self._is_noise(line):
-            self.problems.add("a line isn't a JSON object", line, loses=record is _BROKEN and _RECORD in line)
+            self.problems.add("a line isn't a JSON object", line, loses=record is _BROKEN and RECORD in line)
         return []
 
 
@@ -354,6 +354,12 @@ def _objects(document: Any) -> list[Record]:
     if isinstance(document, list) and all(isinstance(record, dict) for record in document):
         return document
     return []
+
+
+def parsed(line: bytes) -> Any:
+    """Parse a line of JSON, as the framings do; None if it isn't JSON."""
+    value = _json(line)
+    return None if value is _BROKEN else value
 
 
 def _json(text: bytes | bytearray) -> Any:

@@ -49,7 +49,7 @@ class EngineProcess:
 
     `lost` is done, with the reason, once communication has ended: when the started process exits, even if
     others hold its pipes, when a pipe ends, and when its input can't be written. `on_line` gets what it prints; a line
-    of more than 8 MiB is dropped. `started_at` is in seconds since the epoch.
+    of more than 8 MiB is dropped, and noted in `problems`. `started_at` is in seconds since the epoch.
     """
 
     pid: int
@@ -65,7 +65,8 @@ class EngineProcess:
         self.request, self.approval = request, _approval(request)
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.on_line: Callable[[bytes], None] = lambda _line: None
-        self._lines = Lines(Problems())
+        self.problems = Problems()
+        self._lines = Lines(self.problems)
         self._tail, self._reason = b"", ""
         self._holder: Callable[[], None] | None = None
         self._is_drained = False

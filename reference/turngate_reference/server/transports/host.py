@@ -145,7 +145,7 @@ class HostedProcess:
     async def _run_turn(self, transport: Transport, text: str) -> None:
         self._declined, self._turn = False, object()
         self._tell(PromptSent())
-        final_text, failure = await transport.turn(text)
+        final_text, failure = await transport.run_turn(text)
         self._turn = None
         self._decide(None)
         self._tell(TurnEnded(final_text, failure, transport.session_id, self._declined))

@@ -13,6 +13,7 @@ import orjson
 from turngate import Mode, Reported, strict_json
 from turngate.contract.launch import OneTime
 from turngate.model import ReportKind
+from turngate.turn.framing import EXCERPT, RECORD, parsed
 from turngate_reference.server.transports.engine_process import EngineProcess, TransportError
 from turngate_reference.server.transports.events import AgentText, Listener
 
@@ -44,7 +45,9 @@ class Transport(ABC):
         self.numbers = itertools.count(1)
         self._waiting: dict[object, asyncio.Future[Message]] = {}
         self._asking: set[asyncio.Task[None]] = set()
-        process.on_line = self._on_line
+        # messages of the turn that can't be read: the last one before any text that follows, and any other
+        self._dropped, self._broken = "", ""
+        process.on_line, process.problems.on_loss = self._on_line, self._on_drop
 
     @abstractmethod
     async def open(self) -> None:
@@ -61,6 +64,13 @@ class Transport(ABC):
     @abstractmethod
     async def on_permission(self, params: Message, once: OneTime) -> Message | None:
         """Answer a request for permission."""
+
+    async def run_turn(self, text: str) -> tuple[str | None, str | None]:
+        """Run one turn as `turn` does; it also fails if a message that may be its answer can't be read."""
+        self._dropped = self._broken = ""
+        answer, failure = await self.turn(text)
+        lost = self._broken or self._dropped
+        return answer, failure or (f"a message of its output can't be read: {lost}" if lost else None)
 
     def close(self) -> None:
         """Drop the open requests."""
@@ -108,6 +118,7 @@ class Transport(ABC):
 
     def say(self, text: str) -> None:
         """Pass on what the agent says."""
+        self._dropped = ""
         self._tell(AgentText(text))
 
     def report(self, kind: ReportKind, text: object) -> None:
@@ -125,11 +136,11 @@ class Transport(ABC):
         return f"it switched from session {self.session_id} to {session_id}"
 
     def _on_line(self, line: bytes) -> None:
-        try:
-            message = orjson.loads(line)
-            wrong = strict_json.flaw(message)
-        except orjson.JSONDecodeError:
-            message, wrong = None, "JSON that exceeds the limits" if _is_beyond_limits(line) else None
+        message = parsed(line)
+        wrong = strict_json.flaw(message)
+        if message is None and RECORD in line:
+            wrong = "JSON that exceeds the limits" if _is_beyond_limits(line) else None
+            self._broken = f"{line[:EXCERPT].decode('utf-8', 'backslashreplace')!r} isn't JSON"
         if wrong:
             self.process.lose(f"it sent {wrong}")
             return
@@ -137,6 +148,9 @@ class Transport(ABC):
             self.on_message(mapping(message), line)
         except Exception:
             _logger.exception("could not read a message from the engine")
+
+    def _on_drop(self, what: str) -> None:
+        self._dropped = what
 
     async def _answer(self, kind: object, params: Message, reply: Callable[[Message | None], None]) -> None:
         answer, once = None, self.sticky.one_time

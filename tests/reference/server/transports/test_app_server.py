@@ -4,6 +4,7 @@ from typing import cast
 from tests.reference.server.transports.stage import Stage, contract
 from turngate.contract.launch import PermissionMode
 from turngate.model import Reported
+from turngate.turn.framing import Problems
 from turngate_reference.server.transports.app_server import AppServerTransport
 from turngate_reference.server.transports.engine_process import EngineProcess
 from turngate_reference.server.transports.events import Lost, ProcessEvent
@@ -19,7 +20,8 @@ def test_news_of_no_thread_ends_no_turn(stage: Stage) -> None:
 def test_errors_after_which_a_turn_goes_on_are_reported() -> None:
     """Warnings of the thread or of all, and errors that are tried again, are reported; one that ends a turn is not."""
     request = SimpleNamespace(contract=contract("app_server"), model=None)
-    process, received = SimpleNamespace(request=request, approval=PermissionMode()), list[ProcessEvent]()
+    process = SimpleNamespace(request=request, approval=PermissionMode(), problems=Problems())
+    received = list[ProcessEvent]()
     transport = AppServerTransport(cast(EngineProcess, process), cast(Ask, None), received.append)
     transport.session_id = "ours"
     turn = {"threadId": "ours", "turnId": "t"}

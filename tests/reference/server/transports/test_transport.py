@@ -1,15 +1,22 @@
+import asyncio
 import json
 import os
 import signal
 import time
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from tests.longer import first_quick, only_quick
 from tests.patience import PATIENCE
 from tests.reference.server.transports.stage import Stage, all_of_them, contract, is_answer
+from turngate.contract.launch import OneTime
 from turngate.model import Mode, Reported
-from turngate_reference.server.transports.events import Lost, PermissionAsked, TurnEnded
+from turngate.turn.framing import Problems
+from turngate_reference.server.transports.engine_process import EngineProcess
+from turngate_reference.server.transports.events import AgentText, Lost, PermissionAsked, ProcessEvent, TurnEnded
+from turngate_reference.server.transports.transport import Ask, Message, Transport
 
 # what the user sees, and what the engine gets
 CHOICES = {
@@ -160,3 +167,59 @@ def test_in_auto_an_engine_may_go_on(stage: Stage, transport: str) -> None:
     """Nobody is to reply in mode auto, and a turn has the answer that ended it."""
     received, _ = stage.opened(contract(transport), Mode.AUTO, faults="goes-on-by-itself")
     assert str(stage.turn(received, "go on").final_text).startswith("turn 1 ")
+
+
+class Spoken(Transport):
+    """A transport whose turns consist of the lines of a script; a message is a text of the agent."""
+
+    script: tuple[bytes | None, ...] = ()
+
+    async def open(self) -> None:
+        """Open nothing."""
+
+    async def turn(self, text: str) -> tuple[str | None, str | None]:
+        """Print the lines; None is one that is too long."""
+        for line in self.script:
+            if line is None:
+                self.process.problems.add("a line is too long", loses=True)
+            else:
+                self.process.on_line(line)
+        return text, None
+
+    def on_message(self, message: Message, line: bytes) -> None:
+        """Take a text."""
+        if "say" in message:
+            self.say(message["say"])
+
+    async def on_permission(self, params: Message, once: OneTime) -> Message | None:
+        """Decide nothing."""
+        return None
+
+
+SAYS, BAD_BYTE = b'{"say": "hi"}', b'{"say": "\xff"}'
+
+
+@pytest.mark.parametrize(
+    "script, lost",
+    [
+        ((SAYS,), None),
+        ((b"hello", b"[1]", b"null", b"{ code: 1 }", SAYS), None),
+        ((BAD_BYTE,), None),
+        ((None, SAYS), None),
+        ((SAYS, None), "a line is too long"),
+        ((SAYS, b'warning: x {"say": "bye"}'), "isn't JSON"),
+        ((b'{"say": "by', SAYS), "isn't JSON"),
+    ],
+)
+def test_a_turn_fails_if_a_message_of_it_is_lost(script: tuple[bytes | None, ...], lost: str | None) -> None:
+    """No text counts if a later message is too long, or if any message can't be read; the next turn starts anew."""
+    contract = SimpleNamespace(sticky=SimpleNamespace(model=None))
+    process = SimpleNamespace(problems=Problems(), request=SimpleNamespace(contract=contract), approval=None)
+    told = list[ProcessEvent]()
+    transport = Spoken(cast(EngineProcess, process), cast(Ask, None), told.append)
+    transport.script = script
+    _, failure = asyncio.run(transport.run_turn("go on"))
+    assert (lost in str(failure)) if lost else failure is None
+    assert told == [AgentText("\ufffd" if script == (BAD_BYTE,) else "hi")]
+    transport.script = (SAYS,)
+    assert asyncio.run(transport.run_turn("go on")) == ("go on", None)
