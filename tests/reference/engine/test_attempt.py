@@ -71,10 +71,14 @@ def test_what_can_not_be_ended_is_told(
         (d.codex("hi")[:-1], "did not report the end of its turn"),
         (d.codex(), "returned no answer; it may have changed files"),
         (d.codex("hi", "\n "), "returned no answer; it may have changed files"),
+        (
+            d.codex("hi", more=[["stdout", 'x {"type": "turn.failed"}\n']]),
+            "returned no answer that can be read; it may",
+        ),
     ],
 )
 def test_a_turn_that_only_looks_well_is_told(cli_env: CliEnv, play: Play, why: str) -> None:
-    """Exit code 0 without the end of the turn, or with a blank answer, is reported and recorded as a failure."""
+    """Exit code 0 without the end of the turn, or with a blank or lost answer, is reported and recorded as a failure."""
     cli_env.engine("codex", play)
     said = cli_env.type("start", "codex", "hello")
     assert (said.code, cli_env.only_record()["state"]) == (5, "failed")

@@ -139,7 +139,8 @@ def diagnostics(done: Attempted) -> None:
     elif not reading.ended:
         _note(f"{record.engine} exited with 0, but did not report the end of its turn; see {folder}")
     elif reading.final_text is None:
-        _note(f"{record.engine} exited with 0, but returned no answer; it may have changed files; see {folder}")
+        answer = "no answer that can be read" if reading.framing else "no answer"
+        _note(f"{record.engine} exited with 0, but returned {answer}; it may have changed files; see {folder}")
     _session_notes(done)
     _tell_what_is_saved(done)
 
