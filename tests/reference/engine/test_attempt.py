@@ -78,7 +78,7 @@ def test_what_can_not_be_ended_is_told(
     ],
 )
 def test_a_turn_that_only_looks_well_is_told(cli_env: CliEnv, play: Play, why: str) -> None:
-    """Exit code 0 without the end of the turn, or with a blank or lost answer, is reported and recorded as a failure."""
+    """Exit code 0 without the end of the turn, or with a blank or lost answer, is told and recorded as a failure."""
     cli_env.engine("codex", play)
     said = cli_env.type("start", "codex", "hello")
     assert (said.code, cli_env.only_record()["state"]) == (5, "failed")
