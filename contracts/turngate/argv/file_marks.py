@@ -5,13 +5,34 @@ workspace is refused, unless the caller allows it: nobody asked the user, and th
 """
 
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from unicodedata import normalize
+from urllib.parse import unquote
 
 from turngate.contract.engine_contract import EngineContract
 from turngate.errors import RefusedError
 from turngate.files import real_path
 
 _SHOWN = 100
+_LONGEST = 4096  # characters of a path; no engine opens a longer one, and to look at it takes long
+_MOST_SPELLINGS = 32
+_QUOTES = "\"'`{}<>"
+_JOINERS = dict.fromkeys((0x200C, 0x200D))  # which words of some scripts need
+# One after the other, since an engine may do some of this: whatever it leaves out, the path must stay inside.
+_RESPELLED: tuple[Callable[[str], str], ...] = (
+    lambda path: path.strip(f" {_QUOTES}"),
+    lambda path: re.sub(r"(?i)\Afile:(?://(?:localhost(?=/))?)?", "", path),
+    unquote,
+    lambda path: path.replace("\\", ""),
+    lambda path: path.translate(dict.fromkeys(map(ord, _QUOTES))),
+    lambda path: re.split("[#?:]", path, maxsplit=1)[0],
+    lambda path: path.strip(),
+    partial(normalize, "NFC"),
+    partial(normalize, "NFD"),
+    partial(normalize, "NFKC"),
+)
 
 
 def check_file_marks(contract: EngineContract, prompt: str, workspace: Path | None) -> None:
@@ -28,16 +49,22 @@ def check_file_marks(contract: EngineContract, prompt: str, workspace: Path | No
 
 
 def _leads_out(path: str, workspace: Path | None) -> bool:
-    """Return whether a path may lead out of the workspace, in any way in which engines unquote it."""
-    for spelled in {path, path.replace("\\", ""), path.strip("\"'`{}<>"), path.removeprefix("file://")}:
-        if spelled.startswith("~") or "$" in spelled:
-            return True
-        if workspace is None:
-            if spelled.startswith("/") or ".." in re.split(r"[/\\]", spelled):
-                return True
-        elif not _is_below(workspace / spelled, workspace):
-            return True
-    return False
+    """Return whether a path may lead out of the workspace, however an engine reads it."""
+    if len(path) > _LONGEST:
+        return True
+    spellings = {path}
+    for respelled in _RESPELLED:
+        spellings |= {*map(respelled, spellings)}
+    return len(spellings) > _MOST_SPELLINGS or any(_spelled_out(each, workspace) for each in spellings)
+
+
+def _spelled_out(path: str, workspace: Path | None) -> bool:
+    # what Python and JavaScript trim differs, except for a space
+    if path.startswith("~") or "$" in path or not path.translate(_JOINERS).isprintable():
+        return True
+    if workspace is None:
+        return path.startswith("/") or ".." in re.split(r"[/\\]", path)
+    return not _is_below(workspace / path, workspace)
 
 
 def _is_below(path: Path, workspace: Path) -> bool:

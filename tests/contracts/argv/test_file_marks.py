@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from tests.tables import each
 from turngate import first_turn, resumed_turn
+from turngate.argv.file_marks import check_file_marks
 from turngate.contract import load
 from turngate.contract.launch import FileMark
 from turngate.errors import RefusedError
@@ -23,6 +24,7 @@ def _work(tmp_path: Path) -> Path:
     (work / "notes.txt").write_text("x")
     (work / "out").symlink_to(tmp_path)
     (work / "loop").symlink_to(work / "loop")
+    (work / "caf\u00e9").symlink_to(tmp_path)
     return work
 
 
@@ -39,6 +41,22 @@ def _work(tmp_path: Path) -> Path:
         "@\\/etc/passwd",
         "@file:///etc/passwd",
         "@loop",
+        '@" /etc/passwd"',
+        '@"\n/etc/passwd"',
+        '@"\ufeff/etc/passwd"',
+        '@" ~/x"',
+        '@" ../secret"',
+        "@\" 'file:///etc/passwd'\"",
+        '@"\x1f../secret"',
+        "@" + "a/" * 3000,
+        "@'a%41\\b<'c\u00e9\ufb01#x",
+        "@FILE:/etc/passwd",
+        "@%2e%2e%2fsecret",
+        "@.\\'./secret",
+        "@out#L10-20",
+        "@out:10",
+        "@cafe\u0301/secret",
+        "@\uff0e\uff0e\uff0fsecret",
     ],
 )
 def test_a_file_outside_the_workspace_is_not_named(named: str, work: Path) -> None:
@@ -52,7 +70,20 @@ def test_a_file_outside_the_workspace_is_not_named(named: str, work: Path) -> No
         )
 
 
-@each("said", ["Read @notes.txt", "Read @docs/new.txt", "mail me@/etc", "@alice and @bob", "a @ b"])
+@each(
+    "said",
+    [
+        "Read @notes.txt",
+        "Read @docs/new.txt",
+        "mail me@/etc",
+        "@alice and @bob",
+        "a @ b",
+        '@"docs/my notes.txt"',
+        "@docs/\u540d\u524d.txt#L10-20",
+        "@docs/\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        '@pytest.mark.parametrize("n, [(1, 2)]")',
+    ],
+)
 def test_other_prompts_are_passed(said: str, work: Path) -> None:
     """Files of the workspace, names and addresses are no danger."""
     assert first_turn(MARKED, said, "interactive", workspace=work).stdin == said.encode()
@@ -72,3 +103,19 @@ def test_a_caller_may_allow_it_and_mode_auto_reads_anyway(work: Path) -> None:
     """An explicit word of the caller, or mode auto, passes the prompt as it is."""
     assert first_turn(MARKED, "@~/x", "interactive", workspace=work, allow_file_marks=True).stdin == b"@~/x"
     assert first_turn(MARKED, "@~/x", "auto", workspace=work).stdin == b"@~/x"
+
+
+@each(
+    "engine, named",
+    [
+        ("claude@2.1.330", '@" ../secret"'),
+        ("grok@1.0.41", "@a\x1fb"),
+        ("grok@1.0.41", "@docs\x1f/../../secret"),
+        ("grok@1.0.41", "@\u2003../secret:1-2"),
+    ],
+)
+def test_a_mark_ends_where_its_engine_ends_it(engine: str, named: str, work: Path) -> None:
+    """White space that Python alone or the engine alone knows hides no path."""
+    name, _, version = engine.partition("@")
+    with pytest.raises(RefusedError, match="by itself"):
+        check_file_marks(load.contract(name).at(version), f"Read {named} please", work)
