@@ -62,8 +62,10 @@ def _spelled_out(path: str, workspace: Path | None) -> bool:
     # what Python and JavaScript trim differs, except for a space
     if path.startswith("~") or "$" in path or not path.translate(_JOINERS).isprintable():
         return True
+    if ".." in re.split(r"[/\\]", path):  # after a wildcard, nobody knows what it is above
+        return True
     if workspace is None:
-        return path.startswith("/") or ".." in re.split(r"[/\\]", path)
+        return path.startswith("/")
     return not _is_below(workspace / path, workspace)
 
 

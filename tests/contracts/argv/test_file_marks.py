@@ -112,6 +112,16 @@ def test_a_caller_may_allow_it_and_mode_auto_reads_anyway(work: Path) -> None:
         ("grok@1.0.41", "@a\x1fb"),
         ("grok@1.0.41", "@docs\x1f/../../secret"),
         ("grok@1.0.41", "@\u2003../secret:1-2"),
+        ("gemini@0.61.0", "@/etc/passwd"),
+        ("gemini@0.61.0", "me@../secret"),
+        ("gemini@0.61.0", "a,@x\\ y/../../secret."),
+        ("gemini@0.61.0", '@".."/secret'),
+        ("gemini@0.61.0", "@docs/**/../../secret"),
+        ("qwen@0.24.4", "@/etc/passwd"),
+        ("qwen@0.24.4", "me@../secret"),
+        ("qwen@0.24.4", "a,@x\\ y/../../secret."),
+        ("qwen@0.24.4", "@https://a,/../../../secret"),
+        ("qwen@0.24.4", "@docs\x1f/../../secret"),
     ],
 )
 def test_a_mark_ends_where_its_engine_ends_it(engine: str, named: str, work: Path) -> None:
@@ -119,3 +129,19 @@ def test_a_mark_ends_where_its_engine_ends_it(engine: str, named: str, work: Pat
     name, _, version = engine.partition("@")
     with pytest.raises(RefusedError, match="by itself"):
         check_file_marks(load.contract(name).at(version), f"Read {named} please", work)
+
+
+@each("engine", ["claude@2.1.330", "gemini@0.61.0", "grok@1.0.41", "qwen@0.24.4"])
+def test_addresses_and_code_are_no_danger(engine: str, work: Path) -> None:
+    """What people paste into prompts names no file outside the workspace."""
+    name, _, version = engine.partition("@")
+    said = "git@github.com:acme/lib.git, me@example.com. @app.route(\"/x\")\n@Override @acme/ui@^1.2.3 https://me@host/a%20b"
+    check_file_marks(load.contract(name).at(version), f'{said} "${{arr[@]}}" @media (width: 9em)', work)
+
+
+@pytest.mark.parametrize("mode", ["auto", "interactive"])
+def test_no_other_session_is_named(mode: str, work: Path) -> None:
+    """Qwen Code sends no transcript of another session, whichever mode the turn has."""
+    qwen = load.contract("qwen").at("0.24.4")
+    with pytest.raises(RefusedError, match="transcript of another session"):
+        first_turn(qwen, "See @session:0198c6a1-6d70-7000-8000-000000000001", mode, workspace=work)
