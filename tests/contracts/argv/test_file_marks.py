@@ -11,6 +11,7 @@ from turngate.argv.file_marks import check_file_marks
 from turngate.contract import load
 from turngate.contract.launch import FileMark
 from turngate.errors import RefusedError
+from turngate.model import Mode
 
 CODEX = load.contract("codex").at("0.169.0")
 MARKED = replace(CODEX, file_marks=(FileMark(r'(?<!\S)@(?P<path>"[^"]*"|\S+)'),))
@@ -135,12 +136,13 @@ def test_a_mark_ends_where_its_engine_ends_it(engine: str, named: str, work: Pat
 def test_addresses_and_code_are_no_danger(engine: str, work: Path) -> None:
     """What people paste into prompts names no file outside the workspace."""
     name, _, version = engine.partition("@")
-    said = "git@github.com:acme/lib.git, me@example.com. @app.route(\"/x\")\n@Override @acme/ui@^1.2.3 https://me@host/a%20b"
-    check_file_marks(load.contract(name).at(version), f'{said} "${{arr[@]}}" @media (width: 9em)', work)
+    said = """git@github.com:acme/lib.git, me@example.com. @app.route("/x")
+@Override @acme/ui@^1.2.3 https://me@host/a%20b "${arr[@]}" @media (width: 9em)"""
+    check_file_marks(load.contract(name).at(version), said, work)
 
 
-@pytest.mark.parametrize("mode", ["auto", "interactive"])
-def test_no_other_session_is_named(mode: str, work: Path) -> None:
+@pytest.mark.parametrize("mode", Mode)
+def test_no_other_session_is_named(mode: Mode, work: Path) -> None:
     """Qwen Code sends no transcript of another session, whichever mode the turn has."""
     qwen = load.contract("qwen").at("0.24.4")
     with pytest.raises(RefusedError, match="transcript of another session"):
