@@ -21,7 +21,8 @@ from turngate.files import read_regular, real_path, repository_of
 from turngate.model import Mode
 
 MOST_FOLDERS = 100_000
-_LONGEST = 2**20  # bytes of a file that are searched for imports
+MOST_FILES = 10_000  # with imports; links to folders give a file many paths
+_LONGEST = 2**20  # bytes of a file that may have imports
 _NOT_SEARCHED = frozenset({".git"})
 _QUOTED = re.compile(r"""["']([^"'\n]+)["']""")
 
@@ -29,23 +30,23 @@ _QUOTED = re.compile(r"""["']([^"'\n]+)["']""")
 def check_instruction_files(contract: EngineContract, workspace: Path, env: Mapping[str, str | None]) -> None:
     """UnsafeTurnError names the first instruction file of the engine, or import of one, that leads out of a workspace.
 
-    Those of the folders above it count too, up to the repository that it is in, out of which they must not lead. `env`
-    has the variables that locate the user's settings, which may name more such files. UnsafeTurnError, too, if there
-    are too many folders to look at.
+    Those of the folders above it count too, up to the outermost repository that it is in; they must not lead out of
+    their own repository. `env` has the variables that locate the user's settings, which may name more such files.
+    UnsafeTurnError, too, if there is too much to look at.
     """
     if not contract.instruction_files:
         return
-    root, known = Path(os.path.realpath(workspace)), set[Path]()
-    kinds, above = tuple(_with_names(contract, env)), _above(root)
+    root, searched = Path(os.path.realpath(workspace)), set[Path]()
+    kinds = tuple(_with_names(contract, env))
     below = ((folder, root) for folder in _folders(root))
-    for number, (folder, within) in enumerate(chain(below, ((folder, above[-1]) for folder in above))):
+    for number, (folder, within) in enumerate(chain(below, _above(root))):
         if number == MOST_FOLDERS:
             what = f"the workspace has more than {MOST_FOLDERS} folders, in which instruction files may be links"
-            raise UnsafeTurnError(what, f"if you know every file in it, pass --trust-workspace {workspace}")
+            raise UnsafeTurnError(what, _trust(workspace))
         for kind in kinds:
             imports = re.compile(kind.imports) if kind.imports else None
             for path in _every(folder / kind.path):
-                if link := _leading_out(path, within, imports, known):
+                if link := _leading_out(path, within, imports, searched):
                     name = os.path.relpath(link, root)
                     what = f"{name} leads out of the workspace, and {contract.engine} would send it to the model"
                     hint = f"replace the link by a file, or pass --trust-workspace {root} if you know where it leads"
@@ -67,10 +68,11 @@ def _with_names(contract: EngineContract, env: Mapping[str, str | None]) -> Iter
                 yield from (replace(kind, path=name) for name in _QUOTED.findall(found["names"]))
 
 
-def _above(root: Path) -> tuple[Path, ...]:
-    """Return the folders above one in a repository, the repository's own last; none outside of a repository."""
-    top, folders = repository_of(root), (root, *root.parents)
-    return folders[1 : folders.index(top) + 1] if top else ()
+def _above(root: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield the folders above one that are in a repository, each with its own, since submodules are in another."""
+    for folder in root.parents:
+        if repository := repository_of(folder):
+            yield folder, repository
 
 
 def _folders(root: Path) -> Iterator[Path]:
@@ -88,20 +90,39 @@ def _every(path: Path) -> Iterator[Path]:
             yield from (Path(folder, name) for name in (*names, *files))
 
 
-def _leading_out(path: Path, root: Path, imports: re.Pattern[str] | None, known: set[Path]) -> Path | None:
+def _leading_out(path: Path, root: Path, imports: re.Pattern[str] | None, searched: set[Path]) -> Path | None:
     """Return a path, or one that it imports, if it leads out of `root`; what is outside by name alone is no link."""
-    if path in known or not Path(os.path.normpath(path)).is_relative_to(root):
-        return None
-    known.add(path)
-    try:
-        real = real_path(path)
-    except (OSError, ValueError):  # such as a link to itself
-        return None
-    if not real.is_relative_to(root):
-        return path
-    if imports is None or not real.is_file():
-        return None
-    with real.open("rb") as file:
-        text = file.read(_LONGEST).decode("utf-8", "replace")
-    found = (_leading_out(real.parent / match["path"], root, imports, known) for match in imports.finditer(text))
-    return next(filter(None, found), None)
+    waiting = [path]
+    while waiting:
+        path = waiting.pop()
+        if path in searched or not Path(os.path.normpath(path)).is_relative_to(root):
+            continue
+        try:
+            real = real_path(path)
+        except (OSError, ValueError):  # such as a link to itself
+            continue
+        if not real.is_relative_to(root):
+            return path
+        if imports is None or not real.is_file():
+            continue
+        searched.add(path)
+        for found in imports.finditer(_text(real, path, root)):
+            # engines look beside the link or beside the file, and some leave `..` to the system
+            beside = {each.parent / found["path"] for each in (path, real)}
+            waiting += {Path(os.path.normpath(each)) for each in beside} | {real.parent / found["path"]}
+        if len(searched) > MOST_FILES:
+            raise UnsafeTurnError(f"the workspace has more than {MOST_FILES} instruction files", _trust(root))
+    return None
+
+
+def _text(file: Path, path: Path, root: Path) -> str:
+    with file.open("rb") as opened:
+        content = opened.read(_LONGEST + 1)
+    if len(content) > _LONGEST:
+        what = f"{os.path.relpath(path, root)} has more than {_LONGEST} bytes, so it is not known what it imports"
+        raise UnsafeTurnError(what, _trust(root))
+    return content.decode("utf-8", "replace")
+
+
+def _trust(root: Path) -> str:
+    return f"if you know every file in it, pass --trust-workspace {root}"

@@ -46,6 +46,34 @@ def test_an_import_that_leads_out_is_refused(work: Path) -> None:
         check_instruction_files(CONTRACT, work, {})
 
 
+@pytest.mark.parametrize("secret", ["sec.md", "docs/sec.md", "more/sec.md"])
+def test_an_import_of_a_linked_file_is_looked_for_beside_both(work: Path, secret: str) -> None:
+    """Engines differ: some resolve it beside the link, others beside the file; and some take `x/..` for nothing."""
+    (work / "docs").mkdir()
+    (work / "more").symlink_to("deep")
+    (work / "ACME.md").symlink_to("docs/in.md")
+    (work / "docs/in.md").write_text("See @./sec.md and @deep/../ACME.md and @more/sec.md\n")
+    check_instruction_files(CONTRACT, work, {})
+    (work / secret).symlink_to(work.parent / "secret")
+    with pytest.raises(RefusedError, match=f"{secret} leads out"):
+        check_instruction_files(CONTRACT, work, {})
+
+
+def test_a_file_that_is_too_long_to_be_searched_is_refused(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could import anything; one that has no imports may have any length, and links to folders go on for ever."""
+    monkeypatch.setattr(instruction_files, "MOST_FILES", 50)
+    (work / "deep/.acme/rules/long").write_text("x" * 2**20 + "x")
+    (work / "ACME.md").write_text("x" * 2**20)
+    check_instruction_files(CONTRACT, work, {})
+    (work / "ACME.md").write_text("x" * 2**20 + "x")
+    with pytest.raises(RefusedError, match=r"^ACME\.md has more than 1048576 bytes"):
+        check_instruction_files(CONTRACT, work, {})
+    (work / "round").symlink_to(".")
+    (work / "ACME.md").write_text("See @round/ACME.md\n")
+    with pytest.raises(RefusedError, match="more than 50 instruction files"):
+        check_instruction_files(CONTRACT, work, {})
+
+
 def test_other_links_are_fine(work: Path) -> None:
     """One that stays in the workspace, one to itself, one to nothing in it, and one that is no instruction file."""
     (work / "README.md").write_text("hello")
@@ -76,6 +104,22 @@ def test_a_link_above_the_workspace_is_refused_in_its_repository_alone(work: Pat
         check_instruction_files(CONTRACT, work / "deep/.acme", {})
     (work / "ACME.md").unlink()
     check_instruction_files(CONTRACT, work / "deep/.acme", {})
+
+
+def test_a_link_in_a_repository_above_a_submodule_is_refused(work: Path) -> None:
+    """Engines go on above a submodule; a file in a submodule may not lead out of that, though it stays in the other."""
+    (work / ".git").mkdir()
+    (work / "deep/.git").write_text("gitdir: ../.git/modules/deep\n")
+    (work / "ACME.md").symlink_to("README.md")
+    check_instruction_files(CONTRACT, work / "deep", {})
+    (work / "deep/ACME.md").symlink_to("../README.md")
+    with pytest.raises(RefusedError, match=r"^\.\./ACME\.md leads out"):
+        check_instruction_files(CONTRACT, work / "deep/.acme", {})
+    (work / "deep/ACME.md").unlink()
+    (work / "ACME.md").unlink()
+    (work / "ACME.md").symlink_to(work.parent / "secret")
+    with pytest.raises(RefusedError, match=r"^\.\./ACME\.md leads out"):
+        check_instruction_files(CONTRACT, work / "deep", {})
 
 
 @pytest.mark.parametrize("names", ["'NOTES.md'", '"a.md",\n  "docs/NOTES.md"'])
