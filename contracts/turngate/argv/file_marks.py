@@ -9,22 +9,26 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from unicodedata import normalize
-from urllib.parse import unquote
 
 from turngate.contract.engine_contract import EngineContract
 from turngate.errors import RefusedError
 from turngate.files import real_path
 
 _SHOWN = 100
-_LONGEST = 4096  # characters of a path; no engine opens a longer one, and to look at it takes long
 _MOST_SPELLINGS = 32
 _QUOTES = "\"'`{}<>"
 _JOINERS = dict.fromkeys((0x200C, 0x200D))  # which words of some scripts need
+
+
+def _decoded(found: re.Match[str]) -> str:
+    return bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "replace")
+
+
 # One after the other, since an engine may do some of this: whatever it leaves out, the path must stay inside.
 _RESPELLED: tuple[Callable[[str], str], ...] = (
     lambda path: path.strip(f" {_QUOTES}"),
     lambda path: re.sub(r"(?i)\Afile:(?://(?:localhost(?=/))?)?", "", path),
-    unquote,
+    lambda path: re.sub("(?:%[0-9A-Fa-f]{2})+", _decoded, path),
     lambda path: path.replace("\\", ""),
     lambda path: path.translate(dict.fromkeys(map(ord, _QUOTES))),
     lambda path: re.split("[#?:]", path, maxsplit=1)[0],
@@ -50,8 +54,6 @@ def check_file_marks(contract: EngineContract, prompt: str, workspace: Path | No
 
 def _leads_out(path: str, workspace: Path | None) -> bool:
     """Return whether a path may lead out of the workspace, however an engine reads it."""
-    if len(path) > _LONGEST:
-        return True
     spellings = {path}
     for respelled in _RESPELLED:
         spellings |= {*map(respelled, spellings)}
