@@ -17,7 +17,7 @@ from turngate.contract.engine_contract import EngineContract
 from turngate.contract.home_and_workspace import InstructionFile
 from turngate.contract.session_ids import filled, slots
 from turngate.errors import UnsafeTurnError
-from turngate.files import read_regular, real_path, repository_of
+from turngate.files import read_regular, real_path
 from turngate.model import Mode
 
 MOST_FOLDERS = 100_000
@@ -37,9 +37,10 @@ def check_instruction_files(contract: EngineContract, workspace: Path, env: Mapp
     if not contract.instruction_files:
         return
     root, searched = Path(os.path.realpath(workspace)), set[Path]()
+    within = (root, *(each for each in root.parents if os.path.lexists(each / ".git")))
+    above = (each for each in root.parents if each.is_relative_to(within[-1]))
     kinds = tuple(_with_names(contract, env))
-    below = ((folder, root) for folder in _folders(root))
-    for number, (folder, within) in enumerate(chain(below, _above(root))):
+    for number, folder in enumerate(chain(_folders(root), above)):
         if number == MOST_FOLDERS:
             what = f"the workspace has more than {MOST_FOLDERS} folders, in which instruction files may be links"
             raise UnsafeTurnError(what, _trust(workspace))
@@ -68,13 +69,6 @@ def _with_names(contract: EngineContract, env: Mapping[str, str | None]) -> Iter
                 yield from (replace(kind, path=name) for name in _QUOTED.findall(found["names"]))
 
 
-def _above(root: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield the folders above one that are in a repository, each with its own, since submodules are in another."""
-    for folder in root.parents:
-        if repository := repository_of(folder):
-            yield folder, repository
-
-
 def _folders(root: Path) -> Iterator[Path]:
     for folder, names, _ in os.walk(root):
         names[:] = sorted({*names} - _NOT_SEARCHED)
@@ -90,18 +84,22 @@ def _every(path: Path) -> Iterator[Path]:
             yield from (Path(folder, name) for name in (*names, *files))
 
 
-def _leading_out(path: Path, root: Path, imports: re.Pattern[str] | None, searched: set[Path]) -> Path | None:
-    """Return a path, or one that it imports, if it leads out of `root`; what is outside by name alone is no link."""
-    waiting = [path]
+def _leading_out(
+    path: Path, within: tuple[Path, ...], imports: re.Pattern[str] | None, searched: set[Path]
+) -> Path | None:
+    """Return a path, or one that it imports, if it leads out of the first folder of `within` that it is in by name."""
+    root, waiting = within[0], [path]
     while waiting:
         path = waiting.pop()
-        if path in searched or not Path(os.path.normpath(path)).is_relative_to(root):
+        named = Path(os.path.normpath(path))
+        bound = next((each for each in within if named.is_relative_to(each)), None)
+        if path in searched or bound is None:  # what is outside by name alone is no link
             continue
         try:
             real = real_path(path)
         except (OSError, ValueError):  # such as a link to itself
             continue
-        if not real.is_relative_to(root):
+        if not real.is_relative_to(bound):
             return path
         if imports is None or not real.is_file():
             continue

@@ -106,6 +106,18 @@ def test_a_link_above_the_workspace_is_refused_in_its_repository_alone(work: Pat
     check_instruction_files(CONTRACT, work / "deep/.acme", {})
 
 
+def test_an_import_from_the_repository_above_is_checked(work: Path) -> None:
+    """An engine may import what is in the repository of its workspace; a link must not lead out of that."""
+    (work / ".git").mkdir()
+    (work / "deep/ACME.md").write_text("See @../a.md and @../../secret\n")
+    (work / "a.md").symlink_to("deep/ACME.md")
+    check_instruction_files(CONTRACT, work / "deep", {})
+    (work / "a.md").unlink()
+    (work / "a.md").symlink_to(work.parent / "secret")
+    with pytest.raises(RefusedError, match=r"^\.\./a\.md leads out"):
+        check_instruction_files(CONTRACT, work / "deep", {})
+
+
 def test_a_link_in_a_repository_above_a_submodule_is_refused(work: Path) -> None:
     """Engines go on above a submodule; a file in a submodule may not lead out of that, though it stays in the other."""
     (work / ".git").mkdir()
