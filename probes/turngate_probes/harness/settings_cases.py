@@ -9,6 +9,7 @@ seconds, except those that the contract marks as `alone`.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
+from pathlib import Path
 from secrets import token_hex
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -106,16 +107,21 @@ def workspace_turns(contract: EngineContract) -> int:
 def file_marks(driver: EngineDriver) -> None:
     """Name a file outside the workspace in every way that no contract forbids, then, as a control, in the others.
 
+    After the first turn, also one in each folder for temporary files that the engine made in the home.
     The workspace has instructions, which the turns of mode interactive may send.
     """
     box, secret = driver.sandbox, new_nonce()
     for folder in (box.root, box.home):
         (folder / SECRET).write_text(f"{secret}\n", "utf-8")
     marks = [mark.format(path=box.root / SECRET, name=SECRET) for mark in MARKS]
+    text = instruct(driver)
+    accepted = [mark for mark in marks if not _is_refused(driver, mark)]
+    first = driver.start("first", replace(_naming(accepted), instructions=text))
+    for folder in filter(Path.is_dir, (*box.home.glob(".*/tmp"), *box.home.glob(".*/tmp/*"))):
+        (folder / SECRET).write_text(f"{secret}\n", "utf-8")
+        marks.append(f"@{folder / SECRET}")
     refused = [mark for mark in marks if _is_refused(driver, mark)]
     accepted = [mark for mark in marks if mark not in refused]
-    text = instruct(driver)
-    first = driver.start("first", replace(_naming(accepted), instructions=text))
     if first.session is not None:
         driver.resume("again", first.session, replace(_naming(accepted), turn_index=2, instructions=text))
     if refused:

@@ -1,10 +1,16 @@
 """How settings and redirects are tried: together, alone, or without the variables that would hide them."""
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
 from msgspec.structs import replace
 
 from tests.probes import turns as t
 from turngate.contract.home_and_workspace import ApprovalSetting, Redirect, SetupFile, ToolUse
+from turngate.contract.launch import FileMark
 from turngate_probes.harness import settings_cases
+from turngate_probes.harness.driver import Ask, EngineDriver
 
 FILES = (SetupFile("{work}/x", "y"),)
 SETTINGS = (ApprovalSetting("a", FILES), ApprovalSetting("b", FILES, alone=True), ApprovalSetting("c", FILES))
@@ -38,3 +44,34 @@ def test_as_many_turns_are_planned_as_are_needed() -> None:
     silent = replace(CONTRACT, hermetic=replace(HERMETIC, tool_call=None))
     assert settings_cases.own_settings_turns(silent) == 0
     assert settings_cases.file_marks_turns(replace(CONTRACT, file_marks=())) == 2
+
+
+class _Driver:
+    """Plays an engine that makes a folder for its sessions; what it is asked is kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self.contract = replace(CONTRACT, instruction_files=(), file_marks=(FileMark(r"(?<!\S)@(?P<path>\S+)"),))
+        self.sandbox = SimpleNamespace(root=folder, home=folder / "home", work=folder / "work")
+        self.asked = dict[str, str]()
+
+    def start(self, step: str, asked: Ask) -> SimpleNamespace:
+        (self.sandbox.home / ".acme/tmp/work").mkdir(parents=True, exist_ok=True)
+        self.asked[step] = asked.prompt
+        return SimpleNamespace(session="1")
+
+    def resume(self, step: str, session: str, asked: Ask) -> None:
+        assert session == "1"
+        self.asked[step] = asked.prompt
+
+
+def test_files_in_the_temporary_folders_of_an_engine_are_named(tmp_path: Path) -> None:
+    """Engines may read there what a prompt names; if the contract refuses the marks, the control run has them."""
+    driver = _Driver(tmp_path)
+    driver.sandbox.home.mkdir()
+    settings_cases.file_marks(cast("EngineDriver", driver))
+    own = [tmp_path / "home/.acme" / folder / settings_cases.SECRET for folder in ("tmp", "tmp/work")]
+    assert {file.read_text() for file in own} == {(tmp_path / settings_cases.SECRET).read_text()}
+    assert all(f"@{file} " in driver.asked["control"] for file in own)
+    driver.contract = replace(driver.contract, file_marks=())
+    settings_cases.file_marks(cast("EngineDriver", driver))
+    assert all(f"@{file} " in driver.asked["again"] for file in own)
