@@ -13,7 +13,7 @@ from pathlib import Path
 from stat import S_IRWXG, S_IRWXO, S_ISLNK, S_ISREG, S_IWGRP, S_IWOTH
 
 FEW_FILES = 64
-LONGEST_PATH = 4096  # bytes; Linux opens none that is longer
+_LONGEST_PATH = 4096  # bytes; Linux opens none that is longer
 _STREAMS = 3  # standard input, output and error
 _PACKAGED = Path(__file__).parent
 _in_use: list[Path] = []
@@ -100,7 +100,7 @@ def real_path(path: Path) -> Path:
     searched. Whether `Path.resolve` notices that depends on the version of Python.
     """
     # the time and the memory that a path takes grow with the square of its length
-    if len(os.fsencode(path)) > LONGEST_PATH:
+    if len(os.fsencode(path)) > _LONGEST_PATH:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), str(path))
     real = Path(os.path.realpath(path))
     with suppress(FileNotFoundError, NotADirectoryError):
