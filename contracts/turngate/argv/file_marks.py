@@ -16,6 +16,7 @@ from turngate.files import real_path
 
 _SHOWN = 100
 _MOST_SPELLINGS = 32
+_MOST_MARKS = 2000
 _QUOTES = "\"'`{}<>"
 _JOINERS = dict.fromkeys((0x200C, 0x200D))  # which words of some scripts need
 
@@ -45,9 +46,13 @@ def check_file_marks(contract: EngineContract, prompt: str, workspace: Path | No
     RefusedError shows the mark, and says what to write instead.
     """
     for mark in contract.file_marks:
-        for found in re.finditer(mark.pattern, prompt):
-            if _leads_out(found["path"], workspace):
-                what = f"{contract.engine} would read the file of {found[0].strip()[:_SHOWN]!r} by itself"
+        marks = {found["path"]: found[0] for found in re.finditer(mark.pattern, prompt)}
+        if len(marks) > _MOST_MARKS:  # to look at each takes long
+            what = f"{contract.engine} could read more than {_MOST_MARKS} files by itself, since each `@` may mark one"
+            raise RefusedError(what, "give it a shorter prompt, or allow file marks if the prompt comes from you")
+        for path, written in marks.items():
+            if _leads_out(path, workspace):
+                what = f"{contract.engine} would read the file of {written.strip()[:_SHOWN]!r} by itself"
                 hint = "name the file without the mark, or allow file marks if the prompt comes from you"
                 raise RefusedError(what, f"it is outside the workspace; {hint}")
 

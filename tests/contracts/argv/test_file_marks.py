@@ -147,3 +147,11 @@ def test_no_other_session_is_named(mode: Mode, work: Path) -> None:
     qwen = load.contract("qwen").at("0.24.4")
     with pytest.raises(RefusedError, match="transcript of another session"):
         first_turn(qwen, "See @session:0198c6a1-6d70-7000-8000-000000000001", mode, workspace=work)
+
+
+def test_too_many_marks_are_refused(work: Path) -> None:
+    """To look at each would take too long; one that is repeated is looked at once."""
+    claude = load.contract("claude").at("2.1.330")
+    check_file_marks(claude, " @notes.txt" * 100_000, work)
+    with pytest.raises(RefusedError, match="more than 2000 files"):
+        check_file_marks(claude, " ".join(f"@a{number}" for number in range(2001)), work)
