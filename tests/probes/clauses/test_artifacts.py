@@ -84,3 +84,11 @@ def test_a_contract_without_a_means_is_not_asked() -> None:
     for clause in (WRITTEN, ONLY):
         with pytest.raises(SkippedError, match="no means"):
             t.check(clause, contract=replace(CONTRACT, artifacts=None))
+
+
+def test_a_contract_without_a_tool_for_the_model_shows_nothing() -> None:
+    """Nothing is known of what a turn may write if the model has no tool to write with."""
+    toolless = replace(CONTRACT, hermetic=replace(CONTRACT.hermetic, tool_call=None))
+    for clause in (WRITTEN, ONLY):
+        with pytest.raises(NotObservedError, match="names no tool for the model to call"):
+            t.check(clause, contract=toolless)
