@@ -59,6 +59,7 @@ NOT_SHOWN = frozenset(
         ("question.is-told", "hang"),
         ("process.clean-exit", "left-running"),
         ("resume.after-kill", "turn-lost"),
+        ("session.at-once", "context-lost"),
         ("session.at-once", "refused"),
         ("sticky.permission-allowed", "no-effect"),
         ("sticky.settings-cannot-widen", "writes"),
